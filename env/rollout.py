@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +16,7 @@ from ..policies.policy import MemoryPolicy
 from .calls import Call, Recorder, recorded
 from .concurrency import side_by_side
 from .episode import Episode, Event, EventKind, StageRecord
+from .forgetting import forgetting
 from .outside import OutsideFault
 from .stored import Stored
 from .track import Cast
@@ -45,6 +47,7 @@ class AssistantRollout(ABC, Generic[TaskT]):
         if self._failure is None:
             with self.noting_failure(), recorded(self._calls):
                 await self.go_on(self.task.stages if stages is None else min(stages, self.task.stages))
+        stored = await self._stored()
         ledger = merged([self.model.ledger, self.user.ledger, self.embedder.ledger])
         return Episode(
             self.task.id,
@@ -55,14 +58,21 @@ class AssistantRollout(ABC, Generic[TaskT]):
             refused=isinstance(self._failure, Refused),
             uses=dict(self.assistant.uses),
             reward=self.reward,
-            stored=self._stored(),
+            stored=stored,
         )
 
-    def _stored(self) -> Stored | None:
+    async def _stored(self) -> Stored | None:
         if len(self.records) < self.task.stages:
             return None
         writes = [write for record in self.records for write in record.writes]
-        return Stored.of(self.task, writes[-1].after if writes else ())
+        stored = Stored.of(self.task, writes[-1].after if writes else ())
+        try:
+            done = await forgetting(self.task, self.assistant.memory)
+        except EndpointDown:
+            raise
+        except LanguageModelError:  # a memory that asks a model how to forget
+            return stored
+        return replace(stored, unforgotten=done.unforgotten, taken_along=done.taken_along)
 
     @abstractmethod
     async def go_on(self, end: int) -> None:

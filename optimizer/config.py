@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -35,11 +36,13 @@ from ..policies.files import WINDOW, checked_policy, dump_yaml, load_policy, pol
 from ..policies.knob import Choices, each_once
 from ..policies.lm.providers import ModelsConfig
 from ..policies.lm.refusals import excerpt
+from ..policies.memory.backends import MEMORIES
 from ..policies.policy import MemoryPolicy
 from ..policies.prompts import Templates, TextSet
-from ..policies.space import Space, limits_under, prompt_slots
+from ..policies.space import BUILTIN, Space, limits_under, prompt_slots
 from .objectives import OBJECTIVES, Objective
 from .proposer_kinds import PROPOSERS, ProposerKind
+from .runners import Workers
 from .stores import Storage, Tracking
 
 Item = TypeVar("Item")
@@ -53,7 +56,6 @@ Choice = Annotated[tuple[Item, ...], Field(min_length=1), AfterValidator(each_on
 
 SLOTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(Choices(prompt_slots()).annotation)
 MostStored = dict[StoredFigure, Annotated[float, Field(ge=0)]]
-Limits = Annotated[Space, PlainValidator(Space.within), PlainSerializer(lambda space: space.limits)]
 
 
 def _registered(registry: Registry[Any], name: str) -> str:
@@ -64,6 +66,14 @@ def _registered(registry: Registry[Any], name: str) -> str:
     return name
 
 
+def _space_within(limits: Any) -> Space:
+    space = Space.within(limits)
+    for name in space.limits.get("backends", ()):
+        _registered(MEMORIES, name)
+    return space
+
+
+Limits = Annotated[Space, PlainValidator(_space_within), PlainSerializer(lambda space: space.limits)]
 ProposerName = Annotated[str, AfterValidator(partial(_registered, PROPOSERS))]
 ObjectiveName = Annotated[str, AfterValidator(partial(_registered, OBJECTIVES))]
 
@@ -164,8 +174,9 @@ class SearchConfig(Record):
     than the seed policy, ``evidence`` or score for what it costs (``score-per-token``, ``-call`` or ``-dollar`` of a
     turn, or ``-byte`` of memory)."""
     most_stored: MostStored = Field(default_factory=dict)
-    """Most that memory may hold at the end of a task, mean over train users: ``lines``, ``bytes``, and the share of
-    lines that is ``junk``, ``duplicates`` or ``stale``. A candidate that holds more cannot lead."""
+    """Most that memory may hold at the end of a task, mean over train users: ``lines``, ``bytes``, the share of lines
+    that is ``junk``, ``duplicates`` or ``stale``, and of facts to be forgotten those ``unforgotten``, of others those
+    ``taken_along``. A candidate that holds more cannot lead."""
     veto: bool = True
     """Whether a candidate is refused when it gets surely worse on a topic or a stretch of periods."""
     space: Limits = Field(default_factory=Space)
@@ -223,26 +234,6 @@ class GenerationConfig(GenerationPlan):
     def plan(self) -> GenerationPlan:
         """The numbers alone."""
         return GenerationPlan(**{name: getattr(self, name) for name in GenerationPlan.model_fields})
-
-
-class Workers(Record):
-    """Who plays the episodes of a run."""
-
-    runner: Literal["auto", "here", "processes", "ray"] = "auto"
-    """``here`` is this process. ``auto`` is processes where the model computes on this machine, as the embedded one
-    does, and there is enough to do; else it is this process, which keeps an endpoint busy by itself."""
-    count: Positive | None = None
-    """How many; None is one for each core of this machine."""
-    address: str | None = None
-    """The Ray cluster's, for example ``10.0.0.5:6379``; None starts one on this machine."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Workers:
-        if self.address is not None and self.runner != "ray":
-            raise ValueError("address has an effect with `runner: ray` alone; leave it out")
-        if self.count is not None and self.runner == "here":
-            raise ValueError("count has no effect with `runner: here`; leave it out")
-        return self
 
 
 class Config(ModelsConfig):
@@ -313,10 +304,21 @@ class Config(ModelsConfig):
             return given
         return values | {"space": limits_under(tokens) | values.get("space", {})}
 
+    @field_validator("search")
+    @classmethod
+    def _fit_memory(cls, given: SearchConfig, info: ValidationInfo) -> SearchConfig:
+        """Let candidates have the seed policy's backend where none is named."""
+        seed = info.data.get("seed_policy")
+        backend = getattr(seed, "backend", None) or BUILTIN
+        return given.model_copy(update={"space": replace(given.space, backend=backend)})
+
     @model_validator(mode="after")
     def _check(self) -> Config:
         if "buffer_share" in self.search.space.limits and self.context_tokens is None:
             raise ValueError("search.space.buffer_share: has no effect without context_tokens; leave it out")
+        for knob in self.search.space.idle:
+            only = knob.when.words if knob.when else ""
+            raise ValueError(f"search.space.{knob.limited_by}: has an effect only {only}; allow that, or leave it out")
         if self.seed_policy.evolution is not None and self.search.generations:
             raise ValueError(
                 "seed_policy: a policy that rewrites its own prompts is a baseline; the search starts from a plain one"

@@ -20,8 +20,9 @@ from ..data.resources import resource
 from ..data.yaml_texts import parse_yaml, read_utf8
 from .amemgym import is_agent_config, policy_values
 from .memory.backends import MEMORIES
-from .policy import BUILTIN, MemoryPolicy
+from .policy import MemoryPolicy
 from .prompts import Templates
+from .space import BUILTIN
 
 
 class PolicyError(MnemotuneError, ValueError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, Field
@@ -37,22 +37,25 @@ class Choices:
     limits: tuple[str, ...]
     named: tuple[str, ...] = ()
     """What a policy may have besides, and is searched only where ``search.space`` names it."""
+    registered: bool = False
+    """Whether it may also have what packages register, and ``search.space`` may name it."""
 
     def __contains__(self, value: object) -> bool:
         return value in self.limits
 
     def __str__(self) -> str:
-        return " or ".join(self.limits) + "".join(f"; {choice} where a limit names it" for choice in self.named)
+        others = [*self.named, *["a registered name"] * self.registered]
+        return " or ".join(self.limits) + (f"; {' or '.join(others)} where a limit names it" if others else "")
 
     @property
     def annotation(self) -> Any:
         """What its limits may be, for pydantic."""
-        choice = Literal.__getitem__((*self.limits, *self.named))
+        choice = str if self.registered else Literal.__getitem__((*self.limits, *self.named))
         return Annotated[tuple[choice, ...], Field(min_length=1), AfterValidator(each_once)]  # type: ignore[valid-type]
 
     def allows(self, value: object) -> bool:
         """Tell whether a policy may have a value, searched or not."""
-        return value in self.limits or value in self.named
+        return self.registered or value in self.limits or value in self.named
 
     def coordinates(self, value: object) -> list[float]:
         """Return a value's place; between two choices there is a distance of 1."""
@@ -117,6 +120,28 @@ class When:
     values: tuple[str, ...]
     words: str
     """The condition, as it follows ``needed``."""
+    unless: bool = False
+    """Whether the other knob must have none of them instead."""
+    also: When | None = None
+    """What has to hold besides."""
+
+    def __and__(self, other: When) -> When:
+        """Return the condition that both hold."""
+        further = other if self.also is None else self.also & other
+        return replace(self, words=f"{self.words}, {other.words}", also=further)
+
+    @property
+    def parts(self) -> tuple[When, ...]:
+        """The condition, and those that have to hold besides."""
+        return self, *(() if self.also is None else self.also.parts)
+
+    def allows(self, value: Any) -> bool:
+        """Tell whether the other knob may have a value, None where it has no effect."""
+        return (value in self.values) != self.unless
+
+    def unmet(self, point: Point) -> When | None:
+        """Return the first part that does not hold where the knobs above have these values; None where all do."""
+        return next((part for part in self.parts if not part.allows(point.get(part.knob))), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +175,8 @@ class Knob:
     """The most that a named strategy has: no budget limits the search to less."""
     named: bool = False
     """Whether it is searched only where ``search.space`` names it; else a policy keeps its parent's value."""
+    ships: tuple[str, ...] = ()
+    """The values of which the table knows when they have an effect, where packages bring others; empty: all are."""
 
     @property
     def slot(self) -> str:
@@ -161,9 +188,14 @@ class Knob:
         """Its key in ``search.space``."""
         return self.key or self.name
 
-    def has_effect(self, point: Point) -> bool:
-        """Tell whether it has an effect where the knobs above it in the table have these values."""
-        return self.when is None or point.get(self.when.knob) in self.when.values
+    def has_effect(self, point: Point, value: Any = None) -> bool:
+        """Tell whether it has an effect where the knobs above it in the table have these values.
+
+        A ``value`` that a package brings always has: only that package knows when.
+        """
+        if self.ships and value is not None and value not in self.ships:
+            return True
+        return self.when is None or self.when.unmet(point) is None
 
     def read(self, values: Values) -> Any:
         """Return its value in a policy."""

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, model_va
 from ..data.record import Record
 from .knob import Knob, Range, each_once
 from .prompts import Templates, render
-from .space import KNOBS, REGISTERED, effective, every_knob, flat, problems
+from .space import BUILTIN, KNOBS, REGISTERED, effective, every_knob, flat, problems
 
 WriteMode = Literal["none", "verbatim", "facts", "profile", "summary"]
 Store = Literal["context", "external"]
@@ -21,16 +21,6 @@ INITIAL = ("default", "minimal", "medium")
 """The texts that a write prompt may start from, as in AMemGym; a profile has no medium one."""
 SCHEMA_SLOTS = ("schema_names", "schema_list")
 """What makes a prompt an oracle: the names of the states that will be asked for, one a line or as a list."""
-
-
-BUILTIN = "builtin"
-"""The memory that runs under a policy that names none."""
-STARTS = {
-    "linked-facts": {"write": "write_linked_facts"},
-    "linked-notes": {"write": "write_linked_notes", "merge": "link_notes"},
-    "playbook": {"write": "write_playbook", "merge": "edit_playbook"},
-}
-"""Kinds of texts that the prompts of a backend start from with ``write.mode: facts``, by slot."""
 
 
 Label = Annotated[str, Field(pattern=r"^[^\W_][^\n:]*$", max_length=60)]
@@ -237,7 +227,7 @@ class MemoryPolicy(Record):
     @property
     def prompt_kinds(self) -> dict[str, str]:
         """The kind of text that each used prompt is, by its slot."""
-        return prompt_kinds(self.write.mode, self.store)
+        return prompt_kinds(self.write.mode, self.store, self.backend)
 
     @model_validator(mode="before")
     @classmethod
@@ -254,10 +244,8 @@ class MemoryPolicy(Record):
         templates = (info.context or {}).get("templates") or Templates.bundled()
         initial, given = given.get("initial", "default"), {k: v for k, v in given.items() if k != "initial"}
         filled = {slot: text for slot, text in prompts.items() if text is not None}
-        start = default_prompts(mode, given.get("store"), templates)
-        if mode == "facts":
-            kinds = STARTS.get(given.get("backend") or BUILTIN, {})
-            start |= {slot: templates.starting(kind) for slot, kind in kinds.items()}
+        kinds = prompt_kinds(mode, given.get("store"), given.get("backend"))
+        start = {slot: templates.starting(kind) for slot, kind in kinds.items()}
         if mode == "profile" and _given(write, "labels"):
             if "write" not in filled and (initial != "default" or _evolves_info_types(given.get("evolution"))):
                 raise ValueError("write.labels: no bundled text has both them and `initial` or info_types that evolve")
@@ -265,7 +253,7 @@ class MemoryPolicy(Record):
         whole = start | _initial_write(mode, initial, filled, templates) | filled
         apart = _evolves_info_types(given.get("evolution"))
         if (apart or "info_types" in filled) and "write" not in filled:
-            whole["write"] = getattr(templates, prompt_kinds(mode, given.get("store")).get("write", ""), None)
+            whole["write"] = getattr(templates, kinds.get("write", ""), None)
         text, types = whole.get("write"), whole.get("info_types", templates.info_types)
         if isinstance(text, str) and isinstance(types, str) and "{info_types}" in text:
             whole |= {"info_types": types} if apart else {"write": render(text, info_types=types), "info_types": None}
@@ -325,14 +313,14 @@ def _given(record: Any, name: str) -> Any:
     return record.get(name) if isinstance(record, dict) else getattr(record, name, None)
 
 
-def prompt_kinds(mode: WriteMode, store: Store | None) -> dict[str, str]:
+def prompt_kinds(mode: WriteMode, store: Store | None, backend: str | None = None) -> dict[str, str]:
     """Return the kind of text that each prompt is which a policy uses, by its slot."""
-    used = effective({"write.mode": mode, "store": store or "context"}, KNOBS)
+    used = effective({"write.mode": mode, "store": store or "context", "backend": backend}, KNOBS)
     return {knob.slot: knob.name for knob in KNOBS if knob.slot and knob.name in used}
 
 
 def default_prompts(mode: WriteMode, store: Store | None, templates: Templates | None = None) -> dict[str, str]:
-    """Return the text that each prompt of a policy starts from; without ``templates`` the bundled one."""
+    """Return the text that each prompt of a built-in memory starts from; without ``templates`` the bundled one."""
     texts = templates or Templates.bundled()
     kinds = prompt_kinds(mode, store)
     return {slot: texts.starting(kind) for slot, kind in kinds.items()}

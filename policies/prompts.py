@@ -145,9 +145,17 @@ class Templates(TextSet):
     write_linked_notes: Annotated[str, TextSlots(("conversation",))]
     link_notes: Annotated[str, TextSlots(("memories", "facts"))]
     """What notes with links start from."""
+    write_episodes: Annotated[str, TextSlots(("conversation",))]
+    note_gap: Annotated[str, TextSlots(("memories", "facts"))]
+    """What episodes start from; the facts of the second are the messages that were said."""
+    write_relations: Annotated[str, TextSlots(("conversation",))]
+    settle_relations: Annotated[str, TextSlots(("memories", "facts"))]
+    """What a graph starts from."""
     write_playbook: Annotated[str, TextSlots(("conversation",), ("memories",))]
     edit_playbook: Annotated[str, TextSlots(("memories", "facts"))]
     """What a playbook starts from."""
+    edit_core: Annotated[str, TextSlots(("memories", "conversation"), ("tokens",))]
+    """What a core with an archive starts from."""
     merge: Annotated[str, TextSlots(("memories", "facts"))]
     evolve_info_types_system: Annotated[str, TextSlots()]
     evolve_info_types_guided: Annotated[str, TextSlots()]

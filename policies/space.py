@@ -8,7 +8,7 @@ package registers its row in ``REGISTERED``, with a path of ``knobs.NAME`` and a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Protocol
@@ -20,6 +20,13 @@ from .knob import Choices, Knob, Point, Range, Values, When
 
 A_ROUND = 2
 """Messages of one round: with fewer evicted at once the buffer would grow, since each round adds two."""
+
+BUILTIN = "builtin"
+"""The memory that runs under a policy that names none."""
+NATIVE = ("linked-facts", "graph", "linked-notes", "episodes", "playbook", "core-and-archive")
+"""The memories that ship besides; with another ``write.mode`` than facts each is the built-in one."""
+PACKAGES = ("mem0ai", "langmem")
+"""Memories that are packages of others, which write and search by means of their own."""
 
 STORING = ("verbatim", "facts", "profile")
 WRITING = (*STORING, "summary")
@@ -33,6 +40,23 @@ PROFILE = When("mode", ("profile",), "with write.mode: profile")
 SUMMARY = When("mode", ("summary",), "with write.mode: summary")
 CONTEXT = When("store", ("context",), "with store: context")
 EXTERNAL = When("store", ("external",), "with store: external")
+LINKING = FACTS & When(
+    "backend", ("linked-facts", "graph", "linked-notes"), "with backend: linked-facts, graph or linked-notes"
+)
+LOOKING = FACTS & When(
+    "backend",
+    ("linked-facts", "graph", "linked-notes", "episodes"),
+    "with backend: linked-facts, graph, linked-notes or episodes",
+)
+LINKED_FACTS = FACTS & When("backend", ("linked-facts",), "with backend: linked-facts")
+LINKED_NOTES = FACTS & When("backend", ("linked-notes",), "with backend: linked-notes")
+PLAYBOOK = FACTS & When("backend", ("playbook",), "with backend: playbook")
+GRAPH = FACTS & When("backend", ("graph",), "with backend: graph")
+EPISODES = FACTS & When("backend", ("episodes",), "with backend: episodes")
+CORE = FACTS & When("backend", ("core-and-archive",), "with backend: core-and-archive")
+OURS = When("backend", PACKAGES, "unless a package remembers", unless=True)
+OUR_WRITES, OUR_SEARCH = WRITTEN & OURS, EXTERNAL & OURS
+OUR_FACTS = FACTS & When("backend", (*NATIVE, *PACKAGES), "unless another memory has prompts of its own", unless=True)
 BUFFER = Range((0, 32), least=0)
 MESSAGE_TOKENS, MEMORY_TOKENS = 25, 12
 """About the least that messages and memories take of a budget on the bundled users with the embedded model: messages
@@ -42,6 +66,9 @@ KNOBS: tuple[Knob, ...] = (
     Knob("mode", "write.mode", Choices(("none", *STORING), named=("summary",)), key="modes",
          meaning="what becomes a memory: nothing, messages as they are, a list of facts, a map of label to text, or a "
          "running summary"),
+    Knob("backend", "backend", Choices((BUILTIN,), named=NATIVE, registered=True), FACTS, key="backends",
+         default=BUILTIN, named=True, ships=(BUILTIN, *NATIVE),
+         meaning="which memory writes the facts and finds them: the built-in one, or another by its registered name"),
     Knob("none.window", "update_every", Choices(("all", "last")), NOT_WRITTEN, key="windows",
          held={"all": None, "last": A_ROUND}, meaning="which messages are kept word for word: all, or the latest"),
     Knob("none.buffer_size", "buffer_size", BUFFER, LATEST_KEPT, "messages", key="buffer_size",
@@ -50,7 +77,7 @@ KNOBS: tuple[Knob, ...] = (
          meaning="messages that leave the buffer and are written down at a time"),
     Knob("buffer_size", "buffer_size", BUFFER, WRITTEN, "messages", ("read",),
          tokens=MESSAGE_TOKENS, usual=4, meaning="latest messages that are kept word for word besides the memories"),
-    Knob("roles", "write.roles", Choices(("user", "both")), WRITTEN, "", ("write",), default="both",
+    Knob("roles", "write.roles", Choices(("user", "both")), OUR_WRITES, "", ("write",), default="both",
          meaning="whose messages are written down"),
     Knob("store", "store", Choices(("context", "external")), STORED, key="stores",
          meaning="where memories are kept: all of them in the prompt, or in an index"),
@@ -58,10 +85,10 @@ KNOBS: tuple[Knob, ...] = (
          tokens=MEMORY_TOKENS, usual=30, meaning="memories that are brought back for each message"),
     Knob("order", "read.order", Choices(("time", "relevance")), EXTERNAL, "", ("read",), part="retrieval",
          default="time", meaning="how the memories that are brought back are laid out"),
-    Knob("diversity", "read.diversity", Range((0, 100), least=0, most=100, log=False), EXTERNAL, "%", ("read",),
+    Knob("diversity", "read.diversity", Range((0, 100), least=0, most=100, log=False), OUR_SEARCH, "%", ("read",),
          part="retrieval", default=0,
          meaning="percent of its likeness to a newer memory that a memory loses when the most similar are looked for"),
-    Knob("recency", "read.recency", Range((0, 100), least=0, most=100, log=False), EXTERNAL, "%", ("read",),
+    Knob("recency", "read.recency", Range((0, 100), least=0, most=100, log=False), OUR_SEARCH, "%", ("read",),
          part="retrieval", default=0,
          meaning="percent that age counts, beside similarity, when not all that are brought back fit the budget"),
     Knob("buffer_share", "buffer_share", Range((0, 100), least=0, most=100, log=False), WRITTEN, "%", ("read",),
@@ -77,12 +104,32 @@ KNOBS: tuple[Knob, ...] = (
          meaning="the only labels that a profile may have; any labels where a policy has no such list"),
     Knob("write_profile", "prompts.write", None, PROFILE, "", ("write", "read"), part="write prompt",
          meaning="tells the assistant which memories about the user to write, as a map of label to text"),
-    Knob("write_facts", "prompts.write", None, FACTS, "", ("write", "read"), part="write prompt",
+    Knob("write_facts", "prompts.write", None, OUR_FACTS, "", ("write", "read"), part="write prompt",
          meaning="tells the assistant which facts about the user to write"),
+    Knob("write_linked_facts", "prompts.write", None, LINKED_FACTS, "", ("write", "read"), part="write prompt",
+         meaning="tells the assistant which facts about the user to add, and what each of them names"),
+    Knob("write_linked_notes", "prompts.write", None, LINKED_NOTES, "", ("write", "read"), part="write prompt",
+         meaning="tells the assistant which facts about the user to write as notes, and how to describe each"),
+    Knob("write_playbook", "prompts.write", None, PLAYBOOK, "", ("write", "read"), part="write prompt",
+         meaning="tells the assistant which lessons to draw for the list of what helps to serve the user"),
+    Knob("write_relations", "prompts.write", None, GRAPH, "", ("write", "read"), part="write prompt",
+         meaning="tells the assistant which facts about the user to write as relations between things"),
+    Knob("write_episodes", "prompts.write", None, EPISODES, "", ("write", "read"), part="write prompt",
+         meaning="tells the assistant how to divide a talk into episodes, and what of the user to tell in each"),
+    Knob("edit_core", "prompts.write", None, CORE, "", ("write", "read"), part="write prompt",
+         meaning="tells the assistant which facts about the user to write into the core, and which into the archive"),
     Knob("write_summary", "prompts.write", None, SUMMARY, "", ("write", "read"), part="write prompt",
          meaning="tells the assistant how to rewrite the running summary of what is no longer in view"),
-    Knob("merge", "prompts.merge", None, FACTS, "", ("read",), part="write prompt",
+    Knob("merge", "prompts.merge", None, OUR_FACTS, "", ("read",), part="write prompt",
          meaning="tells the assistant how new facts change the known ones"),
+    Knob("link_notes", "prompts.merge", None, LINKED_NOTES, "", ("read",), part="write prompt",
+         meaning="tells the assistant which known notes new ones belong with, and when to describe a known one anew"),
+    Knob("edit_playbook", "prompts.merge", None, PLAYBOOK, "", ("read",), part="write prompt",
+         meaning="tells the assistant how lessons change the items of the list, by their numbers"),
+    Knob("settle_relations", "prompts.merge", None, GRAPH, "", ("read",), part="write prompt",
+         meaning="tells the assistant which known relations new ones make obsolete"),
+    Knob("note_gap", "prompts.merge", None, EPISODES, "", ("write", "read"), part="write prompt",
+         meaning="tells the assistant which facts of an episode to note: those that known ones do not let it expect"),
     Knob("reply_context", "prompts.reply", None, CONTEXT, "", ("read", "utilisation"), part="reply prompt",
          meaning="is the system prompt that shows the assistant its memories of the user"),
     Knob("reply_external", "prompts.reply", None, EXTERNAL, "", ("read", "utilisation"), part="reply prompt",
@@ -92,14 +139,21 @@ KNOBS: tuple[Knob, ...] = (
 )  # fmt: skip
 """Rows stand in the order of sampling, and below the rows that their conditions name."""
 
-LINKING = {
-    "links": Knob("links", "knobs.links", Range((0, 8), least=0), EXTERNAL, "memories", ("read",), part="retrieval",
-         default=1, named=True, meaning="linked memories that come back with each memory that is found"),
-    "neighbours": Knob("neighbours", "knobs.neighbours", Range((1, 16)), FACTS, "memories", ("write",),
-         default=10, named=True, meaning="known memories that are in view where new ones are written or linked"),
+OF_MEMORIES = {
+    "links": Knob("links", "knobs.links", Range((0, 8), least=0), EXTERNAL & LINKING, "memories", ("read",),
+         default=1, named=True,
+         meaning="linked memories that come back with each memory that is found"),
+    "neighbours": Knob("neighbours", "knobs.neighbours", Range((1, 16)), LOOKING, "memories", ("write",),
+         default=10, named=True,
+         meaning="known memories that are in view where new ones are written, linked or settled"),
+    "episodes": Knob("episodes", "knobs.episodes", Range((0, 20), least=0), EXTERNAL & EPISODES, "memories", ("read",),
+         part="retrieval", default=10, named=True, meaning="episodes that come back besides the facts"),
+    "core_tokens": Knob("core_tokens", "knobs.core_tokens", Range((64, 512), least=0), CORE, "tokens",
+         ("write", "read"), default=256, named=True,
+         meaning="most that the core takes, all of which is shown; the rest is in an archive"),
 }  # fmt: skip
-"""The knobs of memories that ship besides the built-in one, by name; they have no effect with that one."""
-REGISTERED: Registry[Knob] = Registry("knob", "mnemotune.knobs", LINKING)
+"""The knobs of memories that ship besides the built-in one, by name; the condition of each names those memories."""
+REGISTERED: Registry[Knob] = Registry("knob", "mnemotune.knobs", OF_MEMORIES)
 """The knobs of other memories and packages, by name."""
 
 
@@ -151,8 +205,9 @@ def effective(values: Values, knobs: Sequence[Knob]) -> dict[str, Any]:
     """Return the values of the knobs that have an effect in a policy, by name, in the order of the table."""
     point: dict[str, Any] = {}
     for knob in knobs:
-        if knob.has_effect(point):
-            point[knob.name] = knob.read(values)
+        value = knob.read(values)
+        if knob.has_effect(point, value):
+            point[knob.name] = value
     return point
 
 
@@ -178,8 +233,8 @@ def problems(values: Values, knobs: Sequence[Knob] = KNOBS) -> Iterator[str]:
 
 def _cause(knob: Knob, point: Point, named: Mapping[str, Knob]) -> Knob:
     """Return the knob with an effect, above one without, because of which that has none."""
-    while knob.name not in point and knob.when is not None:
-        knob = named[knob.when.knob]
+    while knob.name not in point and knob.when is not None and (unmet := knob.when.unmet(point)) is not None:
+        knob = named[unmet.knob]
     return knob
 
 
@@ -196,6 +251,8 @@ class Space:
     """Where a search looks: all knobs, each with the domain that is left to it."""
 
     knobs: tuple[Knob, ...] = field(default_factory=lambda: tuple(map(_limited, every_knob())))
+    backend: str = BUILTIN
+    """The memory of all its policies, where no limit names any."""
 
     @classmethod
     def within(cls, limits: Any) -> Space:
@@ -226,16 +283,42 @@ class Space:
 
     def point_of(self, policy: Valued) -> dict[str, Any] | None:
         """Return where a policy stands; None when it stands outside."""
-        point = effective(policy.values, [knob for knob, _ in self.searched])
+        every = effective(policy.values, [knob for knob in self.knobs if not knob.slot])
+        point = {knob.name: every[knob.name] for knob, _ in self.searched if knob.name in every}
         inside = all(point[knob.name] in domain for knob, domain in self.searched if knob.name in point)
         return point if inside else None
 
+    @property
+    def memories(self) -> tuple[str, ...]:
+        """The memories that its policies may have with ``write.mode: facts``, by name."""
+        return self.limits.get("backends", (self.backend,))
+
+    @property
+    def idle(self) -> list[Knob]:
+        """The knobs named by its limits that have no effect anywhere within the others."""
+        choices = {knob.name: domain.limits for knob, domain in self.searched} | {"backend": self.memories}
+        named = [(knob, knob.when.parts) for knob, _ in self.searched if knob.named and knob.when is not None]
+        return [knob for knob, parts in named if not all(any(map(part.allows, choices[part.knob])) for part in parts)]
+
+    def drawn(self, draw: Callable[[Knob, Choices | Range], Any]) -> dict[str, Any]:
+        """Return a point whose values are drawn, in the order of the table, where they have an effect."""
+        point: dict[str, Any] = {}
+        given = {} if self.knob("backend").domain else {"backend": self.backend}
+        for knob, domain in self.searched:
+            if knob.has_effect(given | point):
+                point[knob.name] = draw(knob, domain)
+        return point
+
     def values_at(self, point: Point, parent: Values | None = None) -> dict[str, Any]:
         """Return what a policy at a point says, by path; what is not searched is the parent's, its prompts left out."""
-        held = [(knob, knob.hold(point[knob.name])) for knob, _ in self.searched if knob.name in point]
-        kept = [knob for knob in self.knobs if knob.domain is None and not knob.slot and knob.has_effect(point)]
-        held += [(knob, (parent or {}).get(knob.path, knob.default)) for knob in kept]
-        return {knob.path: value for knob, value in held if value not in (None, knob.default)}
+        every: dict[str, Any] = {}
+        held: dict[str, Any] = {}
+        for knob in self.knobs:
+            value = knob.read(parent or {}) if knob.domain is None else point.get(knob.name)
+            if not knob.slot and knob.has_effect(every, value):
+                every[knob.name] = value
+                held |= {} if knob.hold(value) in (None, knob.default) else {knob.path: knob.hold(value)}
+        return held
 
     def coordinates(self, point: Point) -> list[float]:
         """Return a point's place for measuring distances; each knob counts as much."""
@@ -259,7 +342,7 @@ def markdown_table(knobs: Sequence[Knob]) -> str:
         key = f" (`{knob.key}`)" if knob.key not in {"", knob.name} else ""
         searched, words = str(knob.domain or "-"), knob.when.words if knob.when else "always"
         searched += f"; with a budget, to its tokens / {knob.tokens}" if knob.tokens else ""
-        searched += " where a limit names it" if knob.named else ""
+        searched += " where a limit names it" if knob.named and isinstance(knob.domain, Range) else ""
         mends = ", ".join(knob.mends) or "-"
         rows += [(f"`{knob.name}`{key}", f"`{knob.path}`", searched, knob.unit or "-", words, mends, knob.meaning)]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in rows)

@@ -23,7 +23,7 @@ from mnemotune.env.dialogue.generation.plan import GenerationPlan
 from mnemotune.env.dialogue.generation.texts import GenerationTexts
 from mnemotune.optimizer.cli.commands import COMMANDS, command_named
 from mnemotune.optimizer.config import GenerationConfig, parse_config
-from mnemotune.policies.files import dump_policy, load_policy, parse_policy
+from mnemotune.policies.files import dump_policy, load_policy, parse_policy, presets
 from mnemotune.policies.lm import lexical
 from mnemotune.policies.lm.embedded import instructions, writing
 from mnemotune.policies.lm.embedded.reading import Reading
@@ -120,6 +120,11 @@ def test_every_command_shown_exists_with_the_options_that_it_is_given() -> None:
         known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
         given = set(re.findall(r"--[a-z][a-z-]*", " ".join(rest)))
         assert given <= known, f"{page}: {name} has no {given - known}"
+
+
+def test_the_page_on_commands_names_every_preset() -> None:
+    (item,) = re.findall(r"^- `POLICY` is(.*?)^- ", read(DOCS / "commands.md"), re.MULTILINE | re.DOTALL)
+    assert sorted(re.findall(r"`([^`]+)`", item)) == presets()
 
 
 def test_the_page_on_commands_shows_all_of_them_with_all_their_options() -> None:

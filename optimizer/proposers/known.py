@@ -6,12 +6,12 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...policies.files import load_policy
+from ...policies.files import load_policy, presets
 from ...policies.knob import Point
 from ...policies.policy import MemoryPolicy
 from ..study import Trial, leader
 from .numbers import located
-from .proposer import BaseProposer, Candidate
+from .proposer import BaseProposer, Candidate, Means
 from .sampled import at_point
 
 STRATEGIES = ("native", "rag", "awe", "awi")
@@ -33,10 +33,23 @@ last were chosen by hand, on 24 generated users, AMemGym's sample and LoCoMo (ex
 class Known(BaseProposer):
     """Proposes native, RAG, AWE, AWI and the three ways to show the user's messages, where they lie within the space.
 
-    Prompts are the leader's, where they fit.
+    Where backends are searched, the presets that have one of them are proposed too. Prompts are the leader's, where
+    they fit.
     """
 
     explores = True
+
+    def __init__(self, means: Means) -> None:
+        """Read the strategies."""
+        super().__init__(means)
+        space, texts = self.search.space, means.templates
+        policies = {name: load_policy(name, templates=texts) for name in STRATEGIES}
+        policies |= {name: MemoryPolicy.model_validate(values) for name, values in USERS_MESSAGES.items()}
+        if space.knob("backend").domain is not None:
+            others = {name: load_policy(name, templates=texts) for name in presets() if name not in STRATEGIES}
+            policies |= {name: policy for name, policy in others.items() if policy.backend is not None}
+        points = {name: space.point_of(policy) for name, policy in policies.items()}
+        self._points: dict[str, Point] = {name: point for name, point in points.items() if point is not None}
 
     def ready(self, trials: Sequence[Trial]) -> bool:
         """Tell whether any of them is untried."""
@@ -50,9 +63,5 @@ class Known(BaseProposer):
 
     def _left(self, trials: Sequence[Trial]) -> dict[str, Point]:
         """Return where those strategies stand that no trial has tried, with whatever prompts."""
-        space = self.search.space
-        tried = [point for _, point in located(trials, space)]
-        policies = {name: load_policy(name, templates=self.means.templates) for name in STRATEGIES}
-        policies |= {name: MemoryPolicy.model_validate(values) for name, values in USERS_MESSAGES.items()}
-        points = {name: space.point_of(policy) for name, policy in policies.items()}
-        return {name: point for name, point in points.items() if point is not None and point not in tried}
+        tried = [point for _, point in located(trials, self.search.space)]
+        return {name: point for name, point in self._points.items() if point not in tried}

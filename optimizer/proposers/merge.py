@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from typing import Any
 
-from ...policies.knob import Knob
+from ...policies.knob import Knob, Values
 from ...policies.policy import MemoryPolicy
 from ...policies.space import effective, nested
 from ..study import Trial, raced
@@ -16,7 +17,8 @@ from .proposer import BaseProposer, Candidate, candidate, pick_parent, policy_of
 class Merge(BaseProposer):
     """Crosses a parent with a trial that does better for some of its users; ``mode`` and ``store`` stay the parent's.
 
-    After gepa's merge (2025), with numbers beside prompts.
+    Where backends are searched, that of the mate can come over, with the prompts and numbers that only it has. After
+    gepa's merge (2025), with numbers beside prompts.
     """
 
     def ready(self, trials: Sequence[Trial]) -> bool:
@@ -32,8 +34,7 @@ class Merge(BaseProposer):
         base, giver = policy_of(parent), policy_of(mate)
         lent = self._lendable(base, giver)
         parts = rng.sample(list(lent), rng.randint(1, len(lent)))
-        given = giver.values
-        values = nested(base.values | {path: given.get(path) for part in parts for path in lent[part]})
+        values = nested(base.values | {path: value for part in parts for path, value in lent[part].items()})
         change = f"crossed with trial {mate.number}, from which it has: {', '.join(parts)}"
         return candidate(parent, change, values, longest_prompt=self.search.longest_prompt)
 
@@ -47,11 +48,11 @@ class Merge(BaseProposer):
                 mates[trial.number] = better
         return mates
 
-    def _lendable(self, base: MemoryPolicy, giver: MemoryPolicy) -> dict[str, list[str]]:
-        """Return the parts that ``giver`` could lend to ``base``, with their paths that may change.
+    def _lendable(self, base: MemoryPolicy, giver: MemoryPolicy) -> dict[str, dict[str, Any]]:
+        """Return the parts that ``giver`` could lend to ``base``, with their values that may change, by path.
 
         A part can be lent when the same knobs of it have an effect in both policies. Prompts come first, from the last
-        to the first, and then numbers, both in a policy's order.
+        to the first, and then numbers, both in a policy's order; a backend comes last.
         """
         a, b, knobs = base.values, giver.values, self.search.space.knobs
         in_base, in_giver = effective(a, knobs), effective(b, knobs)
@@ -68,8 +69,20 @@ class Merge(BaseProposer):
             differing = {knob.path for knob in here if a.get(knob.path) != b.get(knob.path)}
             held = {knob.path for knob in here if _is_held(knob)}
             if same and differing & set(paths) and not differing & held:
-                lent[part] = paths
+                lent[part] = {path: b.get(path) for path in paths}
+        backend = self.search.space.knob("backend")
+        both = backend.name in in_base and backend.name in in_giver
+        if both and self._may_change(backend) and in_base[backend.name] != in_giver[backend.name]:
+            lent[backend.name] = self._of_backend(a, b)
         return lent
+
+    def _of_backend(self, base: Values, giver: Values) -> dict[str, Any]:
+        """Return what comes with the giver's backend, by path; what only the base's has goes."""
+        knobs, backend = self.search.space.knobs, {"backend": giver["backend"]}
+        before, after = effective(base, knobs), effective({**base, **backend}, knobs)
+        lost = [knob.path for knob in knobs if knob.name in before and knob.name not in after]
+        new = [knob.path for knob in knobs if knob.name in after and knob.name not in before]
+        return backend | dict.fromkeys(lost) | {path: giver.get(path) for path in new}
 
     def _may_change(self, knob: Knob) -> bool:
         if _is_held(knob):

@@ -11,7 +11,7 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 from ...env.statistics import nan_mean
-from ...policies.knob import Choices, Point, Range
+from ...policies.knob import Choices, Knob, Point, Range
 from ...policies.policy import MemoryPolicy
 from ...policies.space import Space, nested
 from ..study import Trial, quiet_optuna
@@ -52,7 +52,7 @@ class NumberSampler:
         with quiet_optuna():
             tpe, given = self._tpe, _shifted(fixed, self._space)
             self._study.sampler = optuna.samplers.PartialFixedSampler(given, tpe) if given else tpe
-            return _walk(self._space, _suggesting(self._study.ask()))
+            return self._space.drawn(_suggesting(self._study.ask()))
 
 
 def _shifted(point: Point, space: Space) -> dict[str, Any]:
@@ -93,35 +93,26 @@ def _most_of(here: Point, free: int, rng: random.Random) -> Point:
 
 def anywhere(space: Space, rng: random.Random) -> Point:
     """Draw a point of the space at random."""
-    return _walk(space, _rolling(rng, {}))
+    return space.drawn(_rolling(rng, {}))
 
 
 def nearby(here: Point, space: Space, *, free: int, rng: random.Random) -> Point:
     """Draw a point that differs from ``here`` in at most ``free`` knobs and what depends on them, at random."""
-    return _walk(space, _rolling(rng, _most_of(here, free, rng)))
+    return space.drawn(_rolling(rng, _most_of(here, free, rng)))
 
 
-Drawing = Callable[[str, Choices | Range], Any]
-"""Draws the value of a knob of this name and domain."""
-
-
-def _walk(space: Space, draw: Drawing) -> Point:
-    """Draw every knob that has an effect."""
-    point: dict[str, Any] = {}
-    for knob, domain in space.searched:
-        if knob.has_effect(point):
-            point[knob.name] = draw(knob.name, domain)
-    return point
+Drawing = Callable[[Knob, Choices | Range], Any]
+"""Draws the value of a knob within a domain."""
 
 
 def _suggesting(trial: optuna.Trial) -> Drawing:
     """Return what lets a trial suggest values."""
 
-    def draw(name: str, domain: Choices | Range) -> Any:
+    def draw(knob: Knob, domain: Choices | Range) -> Any:
         if isinstance(domain, Choices):
-            return trial.suggest_categorical(name, domain.limits)
+            return trial.suggest_categorical(knob.name, domain.limits)
         low, high = (limit + domain.shift for limit in domain.limits)
-        return trial.suggest_int(name, low, high, log=domain.log) - domain.shift
+        return trial.suggest_int(knob.name, low, high, log=domain.log) - domain.shift
 
     return draw
 
@@ -129,9 +120,9 @@ def _suggesting(trial: optuna.Trial) -> Drawing:
 def _rolling(rng: random.Random, fixed: Point) -> Drawing:
     """Return what draws at random all that is not fixed, a thousand times faster than Optuna."""
 
-    def draw(name: str, domain: Choices | Range) -> Any:
-        if name in fixed:
-            return fixed[name]
+    def draw(knob: Knob, domain: Choices | Range) -> Any:
+        if knob.name in fixed:
+            return fixed[knob.name]
         if isinstance(domain, Choices):
             return rng.choice(domain.limits)
         if not domain.log:

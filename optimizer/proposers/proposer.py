@@ -11,9 +11,11 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from ...policies.files import policy_problems
+from ...policies.knob import Point
 from ...policies.lm import LanguageModel, Ledger
-from ...policies.policy import MemoryPolicy
+from ...policies.policy import MemoryPolicy, prompt_kinds
 from ...policies.prompts import Templates
+from ...policies.space import Space, nested
 from ..config import SearchConfig
 from ..study import Played, Trial, leader, raced, users_won
 
@@ -130,8 +132,18 @@ def inherit(base: MemoryPolicy, kinds: Mapping[str, str], templates: Templates) 
     }
 
 
+def moved(base: MemoryPolicy, point: Point, space: Space, templates: Templates) -> dict[str, Any]:
+    """Return what a policy says at another point of the space, with the prompts that it inherits."""
+    values = {"backend": None} | nested(space.values_at(point, base.values))
+    kinds = prompt_kinds(point["mode"], point.get("store"), values["backend"])
+    return values | {"prompts": inherit(base, kinds, templates)}
+
+
 def candidate(parent: Trial, change: str, values: Mapping[str, Any], *, longest_prompt: int) -> Candidate:
-    """Make a candidate of a policy's values, or say why they are no policy to try; it keeps its parent's backend."""
+    """Make a candidate of a policy's values, or say why they are no policy to try.
+
+    It has its parent's backend where the values do not say any.
+    """
     texts, inherited = values["prompts"], policy_of(parent).prompts.model_dump()
     new = {slot: text for slot, text in texts.items() if text is not None and text != inherited[slot]}
     long = [slot for slot, text in new.items() if len(text) > longest_prompt]

@@ -14,11 +14,9 @@ from scipy.special import ndtr
 
 from ...env.statistics import nan_mean
 from ...policies.knob import Point
-from ...policies.policy import prompt_kinds
-from ...policies.space import nested
 from ..study import Trial
 from .numbers import STARTUP_TRIALS, NumberSampler, anywhere, gains, located, nearby, standing
-from .proposer import BaseProposer, Candidate, Means, candidate, inherit, pick_parent, policy_of
+from .proposer import BaseProposer, Candidate, Means, candidate, moved, pick_parent, policy_of
 
 Floats = NDArray[np.float64]
 
@@ -184,8 +182,7 @@ def highest(values: Floats) -> int:
 def at_point(parent: Trial, point: Point, means: Means) -> Candidate:
     """Move a parent's policy to a point of the space."""
     base, space = policy_of(parent), means.search.space
-    values = nested(space.values_at(point, base.values))
-    values["prompts"] = inherit(base, prompt_kinds(point["mode"], point.get("store")), means.templates)
+    values = moved(base, point, space, means.templates)
     before = space.point_of(base) or {}
     changed = [f"{name} {value}" for name, value in point.items() if before.get(name) != value]
     change = "numbers: " + (", ".join(changed) or "as they were")

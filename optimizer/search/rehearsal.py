@@ -28,11 +28,11 @@ from ...policies.lm import (
 from ...policies.lm.base import CHARACTERS_PER_TOKEN, Bill
 from ...policies.lm.embedded import EmbeddedModel
 from ...policies.lm.lexical import LexicalEmbedder
-from ...policies.policy import MemoryPolicy, prompt_kinds
+from ...policies.policy import MemoryPolicy
 from ..config import Config
 from ..models import track_of
-from ..proposers.numbers import NumberSampler, apply_point
-from ..proposers.proposer import inherit
+from ..proposers.numbers import NumberSampler
+from ..proposers.proposer import moved
 from .arena import first_look
 
 DRAWN = 4
@@ -156,7 +156,6 @@ def _drawn(config: Config) -> list[MemoryPolicy]:
         point = NumberSampler(space, [], seed=seed).jump()
         seed += 1
         if len(drawn[point["mode"]]) < DRAWN:
-            kinds = prompt_kinds(point["mode"], point.get("store"))
-            parent = config.seed_policy
-            drawn[point["mode"]].append(apply_point(point, space, inherit(parent, kinds, config.templates), parent))
+            values = moved(config.seed_policy, point, space, config.templates)
+            drawn[point["mode"]].append(MemoryPolicy.model_validate(values))
     return [policy for policies in drawn.values() for policy in policies]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..policy import BUILTIN
+from ..space import BUILTIN
 from .deployment import Deployment
 
 SLOTS = ("{conversation}", "{memories}", "{labels}", "{tokens}", "{facts}")

@@ -7,9 +7,13 @@ from collections.abc import Callable
 from ...data.registry import Registry
 from ..lm.base import Embedder, LanguageModel
 from ..lm.client import Client, as_model
-from ..policy import BUILTIN, MemoryPolicy
+from ..policy import MemoryPolicy
+from ..space import BUILTIN
 from .builtin import BuiltinMemory
+from .core import CoreMemory
 from .entities import EntityMemory
+from .episodes import EpisodeMemory
+from .graph import GraphMemory
 from .notes import NoteMemory
 from .packages.memory import AMemMemory, LangMemMemory, Mem0GraphMemory, Mem0Memory
 from .playbook import PlaybookMemory
@@ -23,6 +27,9 @@ SHIPPED: dict[str, Backend] = {
     "linked-facts": EntityMemory,
     "linked-notes": NoteMemory,
     "playbook": PlaybookMemory,
+    "core-and-archive": CoreMemory,
+    "graph": GraphMemory,
+    "episodes": EpisodeMemory,
     "mem0ai": Mem0Memory,
     "mem0ai-kuzu": Mem0GraphMemory,
     "langmem": LangMemMemory,

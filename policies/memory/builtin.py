@@ -15,7 +15,7 @@ from .budget import units_of, within
 from .masking import masked
 from .protocol import Context, Item, MemoryEvent
 from .saving import state_as_json, state_of
-from .stores import MemoryState, Ranking, VectorIndex
+from .stores import Entry, MemoryState, Ranking, VectorIndex
 from .writers import Writer, write
 
 
@@ -56,7 +56,7 @@ class BuiltinMemory:
             best: Sequence[int] = range(len(state.entries))[::-1]
             if policy.top_k is not None:
                 best = await self._found(query, state, policy.top_k)
-            items = {i: Item(str(state.entries[i].id), state.entries[i].line, rank) for rank, i in enumerate(best)}
+            items = {i: self._item(state.entries[i], rank) for rank, i in enumerate(best)}
             order = sorted(items) if policy.read.order == "time" else items
             everything = replace(everything, items=tuple(items[i] for i in order))
         return within(everything, tokens, buffer_share=policy.buffer_share / 100)
@@ -64,7 +64,7 @@ class BuiltinMemory:
     async def listing(self) -> list[Item]:
         """Return all memories, oldest write first."""
         newest = len(self._state.entries) - 1
-        return [Item(str(entry.id), entry.line, newest - i) for i, entry in enumerate(self._state.entries)]
+        return [self._item(entry, newest - i) for i, entry in enumerate(self._state.entries)]
 
     async def snapshot(self) -> MemoryState:
         """Return the present state."""
@@ -100,10 +100,11 @@ class BuiltinMemory:
         """Remove each memory, and each message of the buffer, of whose text ``what`` is true; return how many."""
         async with self._changing.here():
             state = self._state
-            entries = tuple(entry for entry in state.entries if not what(entry.line))
+            gone = {entry.line for entry in state.entries if any(map(what, entry.tellings))}
+            entries = tuple(entry for entry in state.entries if entry.line not in gone)
             start, buffer = _without(state.start, what), _without(state.buffer, what)
-            self._index.forget([line for line in state.lines if what(line)])
-            self._state = replace(state, start=start, buffer=buffer, entries=entries)
+            self._index.forget(lambda line: line in gone or what(line))
+            self._state = replace(state, start=start, buffer=buffer, entries=entries, _known=((), ()))
             return sum(map(len, (state.entries, state.start, state.buffer))) - sum(map(len, (entries, start, buffer)))
 
     async def aclose(self) -> None:
@@ -116,9 +117,17 @@ class BuiltinMemory:
 
     async def _found(self, query: str, state: MemoryState, top_k: int) -> list[int]:
         """Return the places of the memories that come back for a query, the best first."""
-        ranking = Ranking(self.policy.read.diversity / 100, self.policy.read.recency / 100)
-        (best,) = await self._index.search([query], state.lines, top_k, ranking)
-        return best
+        return await self._most_similar(query, state, range(len(state.entries)), top_k)
+
+    async def _most_similar(self, query: str, state: MemoryState, places: Sequence[int], top_k: int) -> list[int]:
+        """Return those of some places, in the order of the state, at which the most similar memories are."""
+        ranking, lines = Ranking(self.policy.read.diversity / 100, self.policy.read.recency / 100), state.lines
+        (best,) = await self._index.search([query], [lines[place] for place in places], top_k, ranking)
+        return [places[i] for i in best]
+
+    def _item(self, entry: Entry, rank: int) -> Item:
+        """Return a memory as it is shown."""
+        return Item(str(entry.id), entry.line, rank)
 
     async def _evict(self) -> list[MemoryEvent]:
         policy, state = self.policy, self._state

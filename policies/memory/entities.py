@@ -7,14 +7,17 @@ them, and finds memories by shared entities besides.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..forms import TEXT, ReplyForm, items, record
+from ..lm.base import Embedder, LanguageModel
+from ..policy import MemoryPolicy
 from ..replies import as_text
 from .linked import LinkedMemory, listed_entries
-from .stores import Entry, MemoryState
+from .stores import Derived, Entry, MemoryState
 from .writers import Writing, listed
 
 FORM = ReplyForm.of("facts", record(facts=items(record(text=TEXT, entities=items(TEXT)))))
@@ -37,6 +40,11 @@ class EntityMemory(LinkedMemory):
 
     kind = Fact
 
+    def __init__(self, policy: MemoryPolicy, model: LanguageModel, embedder: Embedder) -> None:
+        """Start empty."""
+        super().__init__(policy, model, embedder)
+        self._places = Derived(_places_by_name)
+
     async def _write(self, writing: Writing) -> MemoryState:
         state = writing.state
         talk = "\n".join(message.text for message in writing.heard)
@@ -51,9 +59,15 @@ class EntityMemory(LinkedMemory):
 
     def _linked(self, state: MemoryState, place: int) -> Sequence[int]:
         """Return the facts that share an entity with one: those that share most first, then the newest."""
-        names = _names(state.entries[place])
-        shared = {i: len(names & _names(entry)) for i, entry in enumerate(state.entries) if i != place} if names else {}
-        return sorted((i for i, count in shared.items() if count), key=lambda i: (-shared[i], -i))
+        places = self._places.of(state.entries)
+        shared = Counter(i for name in _names(state.entries[place]) for i in places[name] if i != place)
+        return sorted(shared, key=lambda i: (-shared[i], -i))
+
+    async def forget(self, what: Callable[[str], bool]) -> int:
+        """Remove each memory, and each message of the buffer, of whose text ``what`` is true; return how many."""
+        count = await super().forget(what)
+        self._places = Derived(_places_by_name)
+        return count
 
     def _bare(self, entry: Entry, what: Callable[[str], bool], left: Sequence[int]) -> Entry:
         if not isinstance(entry, Fact):
@@ -69,6 +83,14 @@ def _fact(given: Any) -> tuple[str, tuple[str, ...]]:
     entities = [as_text(name).strip() for name in names] if isinstance(names, list) else []
     named = [name for name in dict.fromkeys(entities) if name and name.casefold() in text.casefold()]
     return text, tuple(named[:MOST_ENTITIES])
+
+
+def _places_by_name(entries: Sequence[Entry]) -> dict[str, list[int]]:
+    places: dict[str, list[int]] = {}
+    for place, entry in enumerate(entries):
+        for name in _names(entry):
+            places.setdefault(name, []).append(place)
+    return places
 
 
 def _names(entry: Entry) -> frozenset[str]:

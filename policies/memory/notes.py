@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..forms import TEXT, ReplyForm, items, one_of, record
+from ..lm.base import Embedder, LanguageModel
+from ..policy import MemoryPolicy
 from ..replies import ReplyError, as_text
 from .linked import LinkedMemory, listed_entries
-from .stores import Entry, MemoryState
+from .stores import Derived, Entry, MemoryState
 from .writers import Writing, filled, indented, known_id, listed
 
 DESCRIPTION = {"keywords": items(TEXT), "tags": items(TEXT), "context": TEXT}
@@ -39,6 +41,11 @@ class Note(Entry):
         return f"{self.text} ({about})" if about else self.text
 
     @property
+    def tellings(self) -> tuple[str, ...]:
+        """The texts by any of which it is forgotten: what describes it says nothing new."""
+        return self.line, self.text
+
+    @property
     def shown(self) -> dict[str, Any]:
         """The note as the prompt that links notes shows it."""
         return {"text": self.text, "keywords": [*self.keywords], "tags": [*self.tags], "context": self.context}
@@ -51,6 +58,11 @@ class NoteMemory(LinkedMemory):
     """
 
     kind = Note
+
+    def __init__(self, policy: MemoryPolicy, model: LanguageModel, embedder: Embedder) -> None:
+        """Start empty."""
+        super().__init__(policy, model, embedder)
+        self._links = Derived(_links)
 
     async def _write(self, writing: Writing) -> MemoryState:
         state = writing.state
@@ -70,9 +82,15 @@ class NoteMemory(LinkedMemory):
 
     def _linked(self, state: MemoryState, place: int) -> Sequence[int]:
         """Return the notes that a note is linked to, and then those that are linked to it, the newest first."""
-        note, places = _as_note(state.entries[place]), {entry.id: i for i, entry in enumerate(state.entries)}
-        behind = [i for i, entry in enumerate(state.entries) if note.id in _as_note(entry).links]
-        return [*(places[other] for other in note.links if other in places), *reversed(behind)]
+        places, behind = self._links.of(state.entries)
+        note = _as_note(state.entries[place])
+        return [*(places[other] for other in note.links if other in places), *reversed(behind.get(note.id, ()))]
+
+    async def forget(self, what: Callable[[str], bool]) -> int:
+        """Remove each memory, and each message of the buffer, of whose text ``what`` is true; return how many."""
+        count = await super().forget(what)
+        self._links = Derived(_links)
+        return count
 
     def _bare(self, entry: Entry, what: Callable[[str], bool], left: Sequence[int]) -> Entry:
         if not isinstance(entry, Note):
@@ -80,6 +98,15 @@ class NoteMemory(LinkedMemory):
         keywords, tags = (tuple(word for word in words if not what(word)) for words in (entry.keywords, entry.tags))
         links = tuple(other for other in entry.links if other in left)
         return replace(entry, keywords=keywords, tags=tags, links=links)
+
+
+def _links(entries: Sequence[Entry]) -> tuple[dict[int, int], dict[int, list[int]]]:
+    """Return the place of each note, and the places of those that are linked to it, both by its id."""
+    behind: dict[int, list[int]] = {}
+    for place, entry in enumerate(entries):
+        for other in dict.fromkeys(_as_note(entry).links):
+            behind.setdefault(other, []).append(place)
+    return {entry.id: place for place, entry in enumerate(entries)}, behind
 
 
 async def _linked(writing: Writing, near: Sequence[Note], new: Sequence[Note]) -> tuple[dict[int, Note], list[Note]]:

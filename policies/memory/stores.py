@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from ...data.per_loop import PerLoop
 from ..lm.base import Embedder, Message, Vectors
 
 Matrix = NDArray[np.float64]
+T = TypeVar("T")
 
 ROWS_A_BLOCK = 32
 CANDIDATES = 2
@@ -37,6 +39,11 @@ class Entry:
         """The memory as one item of a prompt."""
         return f"{self.label}: {self.text}" if self.label else self.text
 
+    @property
+    def tellings(self) -> tuple[str, ...]:
+        """The texts by any of which it is forgotten."""
+        return (self.line,)
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryState:
@@ -50,19 +57,38 @@ class MemoryState:
     observed: int = 0
     """Messages that were observed."""
     _known: tuple[tuple[Entry, ...], tuple[str, ...]] = field(default=((), ()), repr=False, compare=False)
-    """Entries whose lines are known, so that a memory that only grows does not go through all of them at each write."""
+    """Entries whose lines are known, so that a long memory does not go through all of them for each look at them."""
 
     @property
     def lines(self) -> tuple[str, ...]:
         """The memories, one line each."""
         known, lines = self._known
-        return lines if known is self.entries else tuple(entry.line for entry in self.entries)
+        if known is not self.entries:
+            lines = tuple(entry.line for entry in self.entries)
+            object.__setattr__(self, "_known", (self.entries, lines))
+        return lines
 
     def with_new(self, texts: Sequence[str]) -> MemoryState:
         """Return the state after these were written, each as a memory of its own."""
         new = tuple(Entry(self.next_id + i, text) for i, text in enumerate(texts))
         entries, lines = self.entries + new, self.lines + tuple(entry.line for entry in new)
         return replace(self, entries=entries, next_id=self.next_id + len(new), _known=(entries, lines))
+
+
+class Derived(Generic[T]):
+    """What is derived from the entries of a state, once for as long as they stay the same."""
+
+    def __init__(self, derive: Callable[[Sequence[Entry]], T]) -> None:
+        """Derive it by this function."""
+        self._derive = derive
+        self._last: tuple[Sequence[Entry], T] | None = None
+
+    def of(self, entries: Sequence[Entry]) -> T:
+        """Return what is derived from these entries, the tuple of a state."""
+        last = self._last
+        if last is None or last[0] is not entries:
+            self._last = last = entries, self._derive(entries)
+        return last[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +135,13 @@ class VectorIndex:
         rows = [self._rows[text] for text in texts]
         return [self._ranked(self._similarity(query)[rows], rows, top_k, ranking) for query in wanted]
 
-    def forget(self, texts: Sequence[str]) -> None:
-        """Drop the vectors of texts; a text that is searched again is embedded again."""
-        for text in texts:
-            row = self._rows.pop(text, None)
-            if row is not None:
-                block, place = divmod(row, ROWS_A_BLOCK)
-                self._blocks[block][place] = 0.0
-                self._free.append(row)
+    def forget(self, what: Callable[[str], bool]) -> None:
+        """Drop each text of which ``what`` is true, and its vector; one that is searched again is embedded again."""
+        for text in [text for text in self._rows if what(text)]:
+            row = self._rows.pop(text)
+            block, place = divmod(row, ROWS_A_BLOCK)
+            self._blocks[block][place] = 0.0
+            self._free.append(row)
         self._compared = {}
 
     def _similarity(self, query: Matrix) -> Matrix:

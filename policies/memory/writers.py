@@ -35,7 +35,7 @@ async def write(
 
     Without a ``writer`` it is that of the policy's mode.
     """
-    heard = tuple(m for m in evicted if policy.write.roles == "both" or m.role == "user")
+    heard = tuple(message for message in evicted if hears(policy, message))
     writing = Writing(policy, state, heard, model, index)
     after, error = state, None
     try:
@@ -44,6 +44,11 @@ async def write(
     except ReplyError as problem:
         error = str(problem)
     return after, MemoryEvent(evicted, state.lines, after.lines, tuple(writing.raw), error)
+
+
+def hears(policy: MemoryPolicy, message: Message) -> bool:
+    """Tell whether a message is written down under a policy."""
+    return policy.write.roles == "both" or message.role == "user"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +68,8 @@ class Writing:
         self.raw.append(completion.text)
         return read_json_object(completion.text, partial=form.name in (PROFILE.name, FACTS.name))
 
-    def prompt(self, memories: Mapping[str, str]) -> str:
-        """Return the write prompt, with what is heard and the memories that it is to show."""
+    def prompt(self, memories: Mapping[str, str], **others: str) -> str:
+        """Return the write prompt, with what is heard, the memories that it is to show, and what ``others`` say."""
         prompts = self.policy.prompts
         slots = {"conversation": indented([message.as_json() for message in self.heard])}
         if prompts.info_types is not None:
@@ -73,7 +78,7 @@ class Writing:
             slots["labels"] = "\n".join(f"- {label}" for label in self.policy.write.labels)
         if self.policy.write.mode == "summary":
             slots["tokens"] = str(self.policy.write.tokens)
-        return filled(prompts.write, memories, **slots)
+        return filled(prompts.write, memories, **(slots | others))
 
 
 async def _verbatim(writing: Writing) -> MemoryState:

@@ -28,7 +28,10 @@ COMPACTION = {
 PEERS = {
     "a-mem": "linked-notes:facts+external(2,4,30)",
     "ace": "playbook:facts+context(2,4)",
+    "letta": "core-and-archive:facts+external(2,4,30)",
+    "mem0-g": "graph:facts+external(2,4,30)",
     "mem0": "linked-facts:facts+external(2,4,30)",
+    "nemori": "episodes:facts+external(8,4,20)",
 }
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,24 +16,41 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from mnemotune.policies import load_policy, presets
-from mnemotune.policies.knob import Choices, Range
+from mnemotune.policies.knob import Choices, Range, When
 from mnemotune.policies.policy import MemoryPolicy, Prompts, Read, Store, Write, WriteMode
 from mnemotune.policies.prompts import Templates
-from mnemotune.policies.space import KNOBS, Space, at_bounds, effective, flat, markdown_table, nested
+from mnemotune.policies.space import (
+    BUILTIN,
+    KNOBS,
+    NATIVE,
+    OF_MEMORIES,
+    Space,
+    at_bounds,
+    effective,
+    flat,
+    markdown_table,
+    nested,
+)
 
 DOCS = Path(__file__).parents[2] / "docs" / "space.md"
 NAMED = {knob.name: knob for knob in KNOBS}
 SPACE = Space()
 
 
+def conditions(when: When | None) -> Iterator[When]:
+    while when is not None:
+        yield when
+        when = when.also
+
+
 def test_conditions_name_rows_above_and_values_that_these_can_have_invariant_1() -> None:
     assert len(NAMED) == len(KNOBS)
     for row, knob in enumerate(KNOBS):
-        if knob.when is not None:
-            above = KNOBS[:row]
-            (parent,) = (other for other in above if other.name == knob.when.knob)
+        for when in conditions(knob.when):
+            (parent,) = (other for other in KNOBS[:row] if other.name == when.knob)
             assert isinstance(parent.domain, Choices)
-            assert set(knob.when.values) < {*parent.domain.limits, *parent.domain.named}
+            assert all(map(parent.domain.allows, when.values))
+            assert len(when.values) < len(parent.domain.limits + parent.domain.named) or parent.domain.registered
 
 
 @pytest.mark.parametrize("name", presets())
@@ -49,10 +67,10 @@ def test_the_table_has_the_choices_and_the_defaults_of_a_policys_fields() -> Non
         "order": get_args(Read.model_fields["order"].annotation),
     }
     choices = {k.name: (*k.domain.limits, *k.domain.named) for k in KNOBS if isinstance(k.domain, Choices)}
-    assert choices == {"none.window": ("all", "last"), **fields}
+    assert choices == {"none.window": ("all", "last"), "backend": (BUILTIN, *NATIVE), **fields}
     native = MemoryPolicy(write=Write(mode="none"))
     for knob in KNOBS:
-        if knob.name != "mode" and not knob.slot:
+        if knob.name not in ("mode", "backend") and not knob.slot:
             assert native.values[knob.path] == knob.default, knob.name
 
 
@@ -63,7 +81,7 @@ def test_every_text_of_a_policy_has_a_row_that_says_what_it_mends() -> None:
 
 
 def test_the_table_in_the_docs_is_this_one() -> None:
-    assert markdown_table(KNOBS) in DOCS.read_text(encoding="utf-8")
+    assert markdown_table((*KNOBS, *OF_MEMORIES.values())) in DOCS.read_text(encoding="utf-8")
 
 
 def tables(values: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Links between notes, where a prompt shows known and new ones and a form with links."""
+"""What new notes do to known ones, where a prompt shows both: links between notes, and relations that are obsolete."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...text import stems
 from .describing import TEXTS
+from .instructions import read_instructions
+from .relating import PARTS, relation_form
 from .sentences import words_of
-from .writing import SAME_MATTER, likeness
+from .writing import SAME_MATTER, likeness, same_from
 
 RELATED = 0.15
 """Likeness from which on two notes belong together."""
 MOST_LINKS, MOST_KEYWORDS = 3, 8
+OBSOLETE = ("outdated", "obsolete", "invalid", "replaced")
+"""Names under which it is asked what is no longer true."""
 Notes = Mapping[str, Mapping[str, Any]]
 
 
@@ -40,6 +45,44 @@ def link_notes(known: Notes, new: Notes) -> str:
                 keywords[key] = [*dict.fromkeys([*before, *note.get("keywords", ())])][:MOST_KEYWORDS]
     changes = [{"id": key, "keywords": words} for key, words in keywords.items()]
     return json.dumps({"links": links, "changes": changes}, ensure_ascii=False)
+
+
+def relations_to_settle(blocks: Sequence[tuple[str, Any]]) -> tuple[Notes, Notes, str, Mapping[str, Any]] | None:
+    """Return known and new relations, by id, and the name and an item of the list of what is obsolete.
+
+    None where a prompt's JSON does not show all of that.
+    """
+    values = [value for _, value in blocks if isinstance(value, dict) and value]
+    relations = [value for value in values if all(map(relation_form, value.values()))]
+    asked = [
+        (name, value[name][0])
+        for value in values
+        for name in OBSOLETE
+        if isinstance(value.get(name), list) and value[name] and isinstance(value[name][0], dict)
+    ]
+    return (relations[0], relations[1], *asked[-1]) if asked and len(relations) > 1 else None
+
+
+def settle(prompt: str, known: Notes, new: Notes, name: str, example: Mapping[str, Any]) -> str:
+    """Return which known relations are obsolete, each by the new one that speaks most of the same matter."""
+    instructions = read_instructions(prompt)
+    left = {key: _said(relation) for key, relation in known.items()}
+    steps: list[dict[str, Any]] = []
+    for number, relation in new.items():
+        source, said = _said(relation)
+        words = words_of(said).all
+        alike = ((likeness(words, words_of(other).all), key) for key, (who, other) in left.items() if who == source)
+        like, closest = max(alike, default=(0.0, ""))
+        if like > same_from(said, instructions) and not instructions.appends:
+            left.pop(closest)
+            steps.append({key: closest if key == "id" else number for key in example})
+    return json.dumps({name: steps}, ensure_ascii=False)
+
+
+def _said(relation: Mapping[str, Any]) -> tuple[frozenset[str], str]:
+    """Return the words of a relation's source, and what is said of it."""
+    source, *said = (next(str(relation[name]) for name in names if name in relation) for names in PARTS)
+    return frozenset(stems(source)), " ".join(said)
 
 
 def _is_note(value: Any) -> bool:

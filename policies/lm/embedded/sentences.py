@@ -89,6 +89,8 @@ _SOMEBODY_ELSE = re.compile(
     r"(?:has|is|was|says|keeps|swears|lives|loves|always|never|just|went|only|used|does|got)\b",
     re.IGNORECASE,
 )
+_OF_USER = re.compile(r"^- (?:the )?user('s)? ", re.IGNORECASE)
+"""The beginning of a note of the user in the third person."""
 _TIME = re.compile(r"^(?:- )?(?:user: |assistant: )?\[Current Time: [^\]]*\]$")
 _TIME_PREFIX = re.compile(r"^\[Current Time: (\d{4}-\d{2}-\d{2})[^\]]*\]\s*")
 TIME_LINE = re.compile(r"^\[Current Time: [^\]]*\]\s*")
@@ -176,7 +178,9 @@ def _sentences(role: str, content: str) -> Iterator[Sentence]:
         day, content = prefix[1], content[prefix.end() :]
     for line in content.splitlines():
         if role == "system" and line.startswith("- "):
-            voice = NOBODY if line.startswith("- assistant:") else OTHER if line.startswith("- user:") else None
+            of_user = _OF_USER.match(line)
+            noted = _voice(("my " if of_user[1] else "I ") + line[of_user.end() :]) if of_user else None
+            voice = NOBODY if line.startswith("- assistant:") else OTHER if line.startswith("- user:") else noted
         if _TIME.match(line):  # a line of its own, which the reader does not carry over to the next
             continue
         yield from _line_sentences(line, voice, day)

@@ -12,20 +12,21 @@ from .answering import answer_choices, fill_probe, find_choices, find_schema
 from .asking import asked_for_question
 from .blocks import json_blocks, texts_in
 from .composing import compose
-from .describing import fact_form
+from .describing import events_in, expectation_in, fact_form
 from .engineering import find_engineering_task, improve
 from .evolving import describe_note, evolve_note
 from .extracting import extract, extract_by_tools, facts_to_merge
 from .fields import find_form, without_form
 from .graphs import call_graph_tools
 from .instructions import read_labels
-from .linking import link_notes, notes_to_link
+from .linking import link_notes, notes_to_link, relations_to_settle, settle
 from .reading import Reading
 from .revising import revise
+from .segmenting import divide, parts_in
 from .summarizing import only_labels, write_labels, write_summary
 from .talking import follow_up, reply
 from .values import answer_value, asks_value
-from .writing import merge_facts, write_facts, write_profile
+from .writing import edit_memory, merge_facts, write_facts, write_profile
 
 _PLAYS_USER = re.compile(
     r"\b(role-?play|play(?:ing)? the (?:role|part)|act(?:ing)? as|simulat\w+)\b[^.\n]*\buser\b", re.I
@@ -53,6 +54,8 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
     blocks = list(json_blocks(text))
     if (revised := revise(text, blocks)) is not None:
         return revised
+    if (relations := relations_to_settle(blocks)) is not None:
+        return settle(_without(text, blocks), *relations)
     if (linked := notes_to_link(blocks)) is not None:
         return link_notes(*linked)
     if (described := describe_note(text) or evolve_note(text)) is not None:
@@ -82,10 +85,16 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
 
 def _write(text: str, blocks: Sequence[tuple[str, Any]], conversation: tuple[str, Any]) -> str:
     instructions = _without(text, blocks)
+    if (events := events_in(blocks)) is not None:
+        shown = next((texts_in(value) for _, value in blocks if isinstance(value, dict)), {})
+        return edit_memory(instructions, shown, conversation[1], events)
+    if (parts := parts_in(blocks)) is not None:
+        return divide(instructions, conversation[1], *parts)
     if '"facts"' in text.replace(conversation[0], ""):
         form = fact_form(blocks)
         shown = next((texts_in(value) for _, value in blocks if isinstance(value, dict)), {}) if form else {}
-        return write_facts(instructions, conversation[1], form=form, known=[*shown.values()])
+        known, expected = [*shown.values()], expectation_in(blocks)
+        return write_facts(instructions, conversation[1], form=form, known=known, expected=expected)
     if '"summary"' in instructions or any(map(_is_summary_form, blocks)):
         known = [texts_in(block[1]).get("summary", "") for block in blocks if not _is_summary_form(block)]
         return write_summary(instructions, next(filter(None, known), ""), conversation[1])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...text import stems
-from .describing import described
+from .describing import Events, described
 from .instructions import WORDS_PER_FULL_NOTE, Instructions, Kind, read_instructions, slug
 from .sentences import OWN, TIME_LINE, Sentence, is_others, message_sentences, tells_change, words_of
 
@@ -58,7 +58,7 @@ class Note:
 def write_profile(prompt: str, memories: dict[str, str], conversation: Sequence[dict[str, Any]]) -> str:
     """Return a JSON object of the labels to add or overwrite."""
     instructions = read_instructions(prompt)
-    topic = _topic(conversation, memories)
+    topic = topic_of(conversation, memories)
     changed: dict[str, str] = {}
     for note in _notes(instructions, conversation, besides=WORDS_OF_A_LABEL):
         label = _label(note, instructions, topic, memories | changed)
@@ -73,20 +73,33 @@ def write_facts(
     *,
     form: Mapping[str, Any] | None = None,
     known: Sequence[str] = (),
+    expected: str = "",
 ) -> str:
     """Return a JSON object with a list of facts, each with the topic of the talk where it does not say it.
 
-    They have the fields of a ``form``; without one they are texts. What is ``known`` is not told again.
+    They have the fields of a ``form``; without one they are texts. What is ``known`` is not told again; under the name
+    ``expected``, where there is one, stands what is known of the talk's topic.
     """
-    instructions = read_instructions(prompt)
-    topic = _topic(conversation, {})
-    notes = [note.text for note in _notes(instructions, conversation)]
-    facts = [text if SPEAKER.match(text) or topic in stems(text) else f"{topic}: {text}" for text in notes]
+    facts, topic = _facts(read_instructions(prompt), conversation)
     if known:
         heard = [words_of(text).all for text in known]
         facts = [fact for fact in facts if all(likeness(words_of(fact).all, words) <= SAME_NOTE for words in heard)]
     told = facts if form is None else [described(form, fact, topic) for fact in facts]
-    return json.dumps({"facts": told}, ensure_ascii=False)
+    ahead = {expected: " ".join(text for text in known if topic in stems(text))} if expected else {}
+    return json.dumps({**ahead, "facts": told}, ensure_ascii=False)
+
+
+def edit_memory(prompt: str, memories: dict[str, str], conversation: Sequence[dict[str, Any]], events: Events) -> str:
+    """Return a JSON object with the steps by which a talk changes memories."""
+    instructions = read_instructions(prompt)
+    return _changed(instructions, memories, _facts(instructions, conversation)[0], events)
+
+
+def _facts(instructions: Instructions, conversation: Sequence[dict[str, Any]]) -> tuple[list[str], str]:
+    """Return what a talk tells, each fact with the topic where it does not say it, and the topic."""
+    topic = topic_of(conversation, {})
+    notes = [note.text for note in _notes(instructions, conversation)]
+    return [text if SPEAKER.match(text) or topic in stems(text) else f"{topic}: {text}" for text in notes], topic
 
 
 def noted(instructions: Instructions, conversation: Sequence[dict[str, Any]]) -> list[str]:
@@ -102,23 +115,26 @@ def most_telling_note(instructions: Instructions, conversation: Sequence[dict[st
 
 def merge_facts(prompt: str, memories: dict[str, str], facts: Sequence[str]) -> str:
     """Decide what each new fact does to the known ones."""
-    instructions = read_instructions(prompt)
+    return _changed(read_instructions(prompt), memories, facts, Events())
+
+
+def _changed(instructions: Instructions, memories: dict[str, str], facts: Sequence[str], events: Events) -> str:
     notes = {key: _speaker(text) for key, text in memories.items()}
     known = {key: (speaker, words_of(said).all) for key, (speaker, said) in notes.items()}
-    events: list[dict[str, str]] = []
+    steps: list[dict[str, str]] = []
     for fact in facts:
         speaker, said = _speaker(fact)
         words = words_of(said).all
         theirs = ((likeness(words, others), key) for key, (who, others) in known.items() if who == speaker)
         like, key = max(theirs, default=(0.0, ""))
         if like > SAME_NOTE:
-            events.append({"event": "NONE", "id": key})
+            steps += [{"event": events.none, "id": key}] if events.none else []
         elif like > same_from(fact, instructions) and not instructions.appends:
-            events.append({"event": "UPDATE", "id": key, "text": fact})
+            steps.append({"event": events.replace, "id": key, "text": fact})
             known.pop(key)
         else:
-            events.append({"event": "ADD", "text": fact})
-    return json.dumps({"memory": events}, ensure_ascii=False)
+            steps.append({"event": events.add, "text": fact})
+    return json.dumps({events.name: steps}, ensure_ascii=False)
 
 
 def same_from(text: str, instructions: Instructions) -> float:
@@ -225,7 +241,7 @@ def likeness(words: frozenset[str], others: frozenset[str]) -> float:
     return len(words & others) / math.sqrt(len(words) * len(others)) if words and others else 0.0
 
 
-def _topic(conversation: Sequence[dict[str, Any]], memories: dict[str, str]) -> str:
+def topic_of(conversation: Sequence[dict[str, Any]], memories: dict[str, str]) -> str:
     """Return the word that a talk is most about: what is asked counts most, and words that labels use already."""
     used = {word for label in memories for word in stems(label)}
     counts: Counter[str] = Counter()

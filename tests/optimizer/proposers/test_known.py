@@ -84,6 +84,17 @@ def test_what_is_outside_the_space_is_never_proposed_invariant_2(
     assert {found.change.removeprefix("the strategy ") for found in made} == left
 
 
+def test_where_backends_are_searched_their_presets_are_strategies_invariants_1_2(bench: Any) -> None:
+    trials = [bench.trial(policy=bench.facts(top_k=7))]
+    made = proposed_one_after_another(bench, trials, space={"backends": ("builtin", "linked-facts", "playbook")})
+    by_name = {found.change.removeprefix("the strategy "): found.policy for found in made}
+    assert by_name.keys() == {*NAMED, "mem0", "ace"}
+    for name in ("mem0", "ace"):
+        preset = load_policy(name)
+        assert (by_name[name].backend, by_name[name].prompts.write) == (preset.backend, preset.prompts.write)
+        assert by_name[name].prompts.merge == preset.prompts.merge
+
+
 def test_the_order_is_drawn(bench: Any) -> None:
     trials = [bench.trial(policy=bench.facts(top_k=7))]
     firsts = {proposed_one_after_another(bench, trials, seed=seed)[0].change for seed in range(40)}

@@ -152,6 +152,38 @@ def test_only_what_means_the_same_in_both_is_lent(bench: Any, one: int, other: i
     assert all(found.policy is not None for found in made)
 
 
+LINKED: dict[str, Any] = {**FACTS, "backend": "linked-facts", "knobs": {"links": 3}}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(FACTS, LINKED), (LINKED, FACTS), ({**FACTS, "store": "context", "top_k": None}, LINKED), (SHAPES[6], LINKED)],
+)
+def test_a_backend_comes_over_with_what_only_it_has(bench: Any, one: dict[str, Any], other: dict[str, Any]) -> None:
+    """Its prompts, and its numbers as far as they have an effect with the parent's store."""
+    trials = two(bench, one, other)
+    parents = {trial.policy.backend: trial.policy for trial in trials}
+    space = {"backends": ["builtin", "linked-facts"]}
+    crossed = [bench.propose("merge", trials, seed=seed, space=space) for seed in range(40)]
+    assert all(found.policy is not None for found in crossed)
+    over = [found for found in crossed if "backend" in lent(found)]
+    assert over
+    for found in over:
+        child, parent = found.policy, trials[found.parent].policy
+        giver = parents[child.backend]
+        assert child.backend != parent.backend
+        assert (child.prompts.write, child.prompts.merge) == (giver.prompts.write, giver.prompts.merge)
+        links = child.backend is not None and child.store == "external"
+        assert child.knobs.values == ({"links": 3} if links else {})
+
+
+def test_a_backend_that_is_not_searched_or_may_not_change_stays_invariant_3(bench: Any) -> None:
+    for search in ({}, {"space": {"backends": ["builtin", "linked-facts"]}, "numbers": False}):
+        for seed in range(20):
+            found = bench.propose("merge", two(bench, FACTS, {**LINKED, "top_k": 9}), seed=seed, **search)
+            assert "backend" not in lent(found)
+
+
 @pytest.mark.parametrize(("one", "other"), [(0, 1), (0, 4), (1, 3)])
 def test_two_that_have_no_part_in_common_are_not_crossed(bench: Any, one: int, other: int) -> None:
     """A policy that writes nothing has no prompt, and its buffer is another knob than that of one that writes."""

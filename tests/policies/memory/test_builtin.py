@@ -212,8 +212,19 @@ async def test_vectors_of_what_is_forgotten_go_too(make_model: MakeModel, make_p
     await memory.observe(pair("My pin is 1234.", "Noted."))
     await memory.context("pin", tokens=None)
     assert await memory.forget(lambda text: "1234" in text) == 1
-    assert "1234" not in repr(vars(memory._index))
+    assert "1234" not in repr([vars(memory._index), memory._state, memory._state._known])
     assert [item.text for item in (await memory.context("pin", tokens=None)).items] == ["assistant: Noted."]
+
+
+async def test_overwritten_vectors_go_too(make_model: MakeModel, make_policy: MakePolicy, pair: Pair) -> None:
+    policy = make_policy("verbatim", buffer_size=0, store="external", top_k=9)
+    memory = BuiltinMemory(policy, make_model(), LexicalEmbedder())
+    before = await memory.snapshot()
+    await memory.observe(pair("My pin is 1234.", "Noted."))
+    await memory.context("pin", tokens=None)
+    await memory.restore(before)
+    assert await memory.forget(lambda text: "1234" in text) == 0, "no memory has it any more"
+    assert "1234" not in repr(vars(memory._index))
 
 
 class SlowModel(LanguageModel):

@@ -5,6 +5,7 @@ Invariant: nothing that was written changes, but by being forgotten.
 
 from __future__ import annotations
 
+import gc
 import json
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,9 @@ import pytest
 from mnemotune.policies import MemoryPolicy, load_policy
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
-from mnemotune.policies.memory import dump_memory, open_memory
+from mnemotune.policies.memory import Memory, dump_memory, open_memory
 from mnemotune.policies.memory.conformance import Make, MemoryConformance, observe
-from mnemotune.policies.memory.entities import EntityMemory
+from mnemotune.policies.memory.entities import EntityMemory, Fact
 from mnemotune.policies.space import Space, nested
 
 if TYPE_CHECKING:
@@ -105,3 +106,31 @@ def test_a_search_draws_links_where_a_limit_names_them_and_keeps_them_else() -> 
         child = MemoryPolicy.model_validate(values)
         assert child.knob("links") == 3
         assert '"entities"' in (child.prompts.write or "")
+
+
+@pytest.mark.asyncio
+async def test_links_are_those_of_the_state_that_a_memory_is_in(make_model: MakeModel, pair: Pair) -> None:
+    memory = open_memory(policy(), make_model(DINNER, facts(("Bo is a cook.", ["Bo"]))), LexicalEmbedder())
+    await observe(memory, [pair("Dinner?")])
+    saved, fork = await memory.snapshot(), await memory.fork()
+
+    async def shown(of: Memory) -> set[str]:
+        return {item.text for item in (await of.context("Who cooks on Sundays?", tokens=None)).items}
+
+    before = await shown(memory)
+    await observe(memory, [pair("What is he?")])
+    assert await shown(memory) == {"Bo cooks on Sundays.", "Bo is a cook."}
+    await memory.forget(lambda text: "is a cook" in text or "Tam" in text)
+    assert await shown(memory) == {"Bo cooks on Sundays."}
+    assert await shown(fork) == before
+    await memory.restore(saved)
+    assert await shown(memory) == before
+
+
+@pytest.mark.asyncio
+async def test_a_fact_that_is_forgotten_is_nowhere_in_the_process(make_model: MakeModel, pair: Pair) -> None:
+    memory = open_memory(policy(), make_model(facts(("Bo sells zithers.", ["Bo"]))), LexicalEmbedder())
+    await observe(memory, [pair("Dinner?")])
+    await memory.context("zithers", tokens=None)
+    assert await memory.forget(lambda text: "zithers" in text) == 1
+    assert [fact for fact in gc.get_objects() if isinstance(fact, Fact) and "zithers" in fact.text] == []

@@ -37,6 +37,18 @@ def test_what_is_known_is_not_told_again() -> None:
     assert facts(form, known=json.dumps({"3": fact["text"]})) == []
 
 
+def test_steps_are_called_as_the_form_calls_them() -> None:
+    added, replaced = {"event": "PUT", "text": "..."}, {"event": "SWAP", "id": "1", "text": "..."}
+    form = json.dumps({"lines": [added, replaced, {"event": "SINK", "text": "..."}]})
+    known = json.dumps({"4": "I live in Porto."})
+    talk = json.dumps([{"role": "user", "content": "I have moved, and now I live in Lisbon. I own two cats."}])
+    prompt = f"Note the facts.\n\nKnown:\n{known}\n\nReturn:\n{form}\n\nConversation:\n{talk}"
+    reply = json.loads(read_and_reply([Message("user", prompt)], next(iter(READERS.values()))))
+    moved, cats = reply["lines"]
+    assert (moved["event"], moved["id"], "Lisbon" in moved["text"]) == ("SWAP", "4", True)
+    assert (cats["event"], "cats" in cats["text"]) == ("PUT", True)
+
+
 def test_names_are_entities_before_long_words() -> None:
     assert entities("Yesterday I met Bo in Lisbon, unfortunately.")[:2] == ["Bo", "Lisbon"]
     assert entities("") == keywords("") == []

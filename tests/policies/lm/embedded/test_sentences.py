@@ -56,6 +56,11 @@ def test_listed_notes_are_the_users_words_and_their_quoted_talk_has_a_quarter_of
     ]
 
 
+def test_listed_notes_of_the_user_in_the_third_person_are_read_as_in_the_first() -> None:
+    listed = Message("system", "- user owns a cat\n- The user's flat is small\n- user's sister is a vet\n- users vary")
+    assert [s.voice for s in read_messages([listed]).sentences] == [OWN, OWN, NOBODY, OTHER]
+
+
 def test_the_time_of_a_listed_message_is_no_sentence() -> None:
     listed = "- user: [Current Time: 2021-01-02 20:00:00]\nI own a cat.\n- I own a dog. (2022-02-03)"
     assert [(s.text, s.day) for s in message_sentences("system", listed)] == [

@@ -1,0 +1,140 @@
+"""A graph of relations.
+
+Invariant: what was made obsolete is kept with what did so, and shown nowhere.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mnemotune.policies import MemoryPolicy, load_policy
+from mnemotune.policies.lm import Completion, Request
+from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.lm.lexical import LexicalEmbedder
+from mnemotune.policies.memory import Memory, dump_memory, open_memory
+from mnemotune.policies.memory.conformance import Make, MemoryConformance, Scribe, observe
+
+if TYPE_CHECKING:
+    from ..conftest import MakeModel, Pair
+
+
+def policy(**changes: object) -> MemoryPolicy:
+    values = load_policy("mem0-g").model_dump(exclude_none=True, exclude={"prompts"})
+    return MemoryPolicy.model_validate(values | {"top_k": 1, "buffer_size": 0} | changes)
+
+
+def relations(*told: tuple[str, str, str]) -> str:
+    return json.dumps({"facts": [dict(zip(("source", "relation", "target"), each, strict=True)) for each in told]})
+
+
+def outdated(*pairs: tuple[str, str]) -> str:
+    return json.dumps({"outdated": [{"id": key, "by": by} for key, by in pairs]})
+
+
+class Relator(Scribe):
+    """Relates the user to what it reads; each new relation makes the nearest known one obsolete."""
+
+    async def complete(self, request: Request) -> Completion:
+        completion, prompt = await super().complete(request), request.messages[-1].content
+        if "New relations" in prompt:
+            known = json.loads(prompt.split("by id:\n")[1].split("\n\nNew")[0])
+            return Completion(outdated((next(iter(known)), "1")), completion.usage)
+        notes = json.loads(completion.text)["facts"]
+        return Completion(relations(*(("user", "said", note) for note in notes)), completion.usage)
+
+
+class TestPlainFacts(MemoryConformance):
+    @pytest.fixture
+    def make(self) -> Make:
+        under = policy(top_k=5, buffer_size=4)
+        return lambda model: open_memory(under, model, LexicalEmbedder())
+
+
+class TestGraphMemory(MemoryConformance):
+    @pytest.fixture
+    def model(self) -> Relator:
+        return Relator()
+
+    @pytest.fixture
+    def make(self) -> Make:
+        under = policy(top_k=2, buffer_size=4, knobs={"links": 3, "neighbours": 2})
+        return lambda model: open_memory(under, model, LexicalEmbedder())
+
+
+async def shown(memory: Memory, query: str) -> list[str]:
+    items = (await memory.context(query, tokens=None)).items
+    return [item.text for item in sorted(items, key=lambda item: item.rank)]
+
+
+FAMILY = relations(
+    ("user", "has a sister named", "Ann"),
+    ("Ann", "works at", "the harbour"),
+    ("user", "cooks", "on Sundays"),
+    ("user", "has", "a red oven"),
+    ("user", "reads", "novels"),
+)
+
+
+@pytest.mark.asyncio
+async def test_the_relations_of_a_thing_come_back_with_what_is_found(make_model: MakeModel, pair: Pair) -> None:
+    memory = open_memory(policy(), make_model(FAMILY), LexicalEmbedder())
+    await observe(memory, [pair("My family.")])
+    found = await shown(memory, "Who works at the harbour?")
+    assert found == ["Ann works at the harbour", "user has a sister named Ann"]
+    assert await shown(memory, "Who cooks on Sundays?") == ["user cooks on Sundays"]
+    await memory.adopt(policy(knobs={"links": 0}))
+    assert await shown(memory, "Who works there?") == ["Ann works at the harbour"]
+
+
+@pytest.mark.asyncio
+async def test_a_thing_that_the_query_names_brings_its_relations(make_model: MakeModel, pair: Pair) -> None:
+    memory = open_memory(policy(knobs={"links": 0}), make_model(FAMILY), LexicalEmbedder())
+    await observe(memory, [pair("My family.")])
+    assert {*await shown(memory, "Who is Ann?")} == {"Ann works at the harbour", "user has a sister named Ann"}
+
+
+@pytest.mark.asyncio
+async def test_an_obsolete_relation_is_kept_and_not_shown(make_model: MakeModel, pair: Pair) -> None:
+    first, then = relations(("user", "lives in", "Porto")), relations(("user", "lives in", "Lisbon"))
+    memory = open_memory(policy(), make_model(first, then, outdated(("0", "1"))), LexicalEmbedder())
+    _, event = await observe(memory, [pair("Porto."), pair("Lisbon.")])
+    assert event.after == ("user lives in Lisbon",)
+    assert await shown(memory, "Do you live in Porto?") == ["user lives in Lisbon"]
+    (entry,) = json.loads(await dump_memory(memory))["state"]["entries"]
+    assert entry["outdated"] == ["user lives in Porto"]
+    assert await memory.forget(lambda text: "Porto" in text) == 1
+    assert "Porto" not in await dump_memory(memory)
+    assert [item.text for item in await memory.listing()] == ["user lives in Lisbon"]
+
+
+@pytest.mark.asyncio
+async def test_a_relation_is_told_once(make_model: MakeModel, pair: Pair) -> None:
+    told = relations(("user", "lives in", "Porto"))
+    memory = open_memory(policy(), make_model(told, told), LexicalEmbedder())
+    await observe(memory, [pair("Porto."), pair("Porto!")])
+    assert len(await memory.listing()) == 1
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("reply", ['{"no": 1}', outdated(("7", "1")), outdated(("0", "4")), '{"outdated": ["0"]}'])
+async def test_what_was_not_shown_cannot_be_obsolete(make_model: MakeModel, pair: Pair, reply: str) -> None:
+    first, then = relations(("user", "lives in", "Porto")), relations(("user", "lives in", "Lisbon"))
+    memory = open_memory(policy(), make_model(first, then, reply), LexicalEmbedder())
+    _, event = await observe(memory, [pair("Porto."), pair("Lisbon.")])
+    assert event.after == event.before
+    assert event.error is not None
+
+
+@pytest.mark.asyncio
+async def test_the_embedded_model_tells_relations_and_what_they_make_obsolete(pair: Pair) -> None:
+    model = EmbeddedModel()
+    memory = open_memory(policy(), model, LexicalEmbedder())
+    said = ["I live in a flat in Porto.", "I work at the harbour.", "I no longer live in a flat in Porto."]
+    await observe(memory, [pair(text) for text in said])
+    work, moved = json.loads(await dump_memory(memory))["state"]["entries"]
+    assert (work["source"], work["text"], work["target"]) == ("user", "work at", "the harbour")
+    assert moved["outdated"] == ["user live in a flat in Porto"]
+    await model.aclose()

@@ -1,0 +1,126 @@
+"""What has an effect with which memory.
+
+1. A knob of some memories has no effect with any other.
+2. A memory that ships has an effect with ``write.mode: facts`` alone; one that a package brings has in every mode.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from mnemotune.optimizer.proposers.numbers import anywhere, apply_point
+from mnemotune.optimizer.proposers.proposer import moved
+from mnemotune.optimizer.views.changes import compare_knobs
+from mnemotune.optimizer.views.tracking.figures import policy_params
+from mnemotune.policies import MemoryPolicy, PolicyError, load_policy
+from mnemotune.policies.files import parse_policy
+from mnemotune.policies.knob import When
+from mnemotune.policies.prompts import Templates
+from mnemotune.policies.space import NATIVE, OF_MEMORIES, Space
+
+OF_LINKS = {"knobs.links": 1, "knobs.neighbours": 10}
+SHARED = {"write": {"mode": "facts"}, "update_every": 2, "buffer_size": 4, "store": "external", "top_k": 30}
+
+
+def under(backend: str | None, **values: Any) -> MemoryPolicy:
+    return MemoryPolicy.model_validate({**SHARED, "backend": backend, **values})
+
+
+def parts(when: When | None) -> list[When]:
+    return [] if when is None else [when, *parts(when.also)]
+
+
+def test_each_knob_of_a_memory_that_ships_names_its_memories_invariant_1() -> None:
+    for knob in OF_MEMORIES.values():
+        named = [value for when in parts(knob.when) if when.knob == "backend" for value in when.values]
+        assert named
+        assert {*named} <= {*NATIVE}, knob.name
+
+
+@pytest.mark.parametrize(
+    ("name", "has"),
+    [
+        *(("awe", {}), ("rag", {}), ("window", {}), ("ace", {}), ("letta", {"knobs.core_tokens": 256})),
+        *(("mem0", OF_LINKS), ("mem0-g", OF_LINKS), ("a-mem", OF_LINKS)),
+        ("nemori", {"knobs.episodes": 10, "knobs.neighbours": 10}),
+    ],
+)
+def test_mlflow_and_comparisons_show_the_knobs_that_have_an_effect_invariant_1(name: str, has: dict[str, Any]) -> None:
+    params = policy_params(load_policy(name))
+    assert {path: value for path, value in params.items() if path.startswith("knobs.")} == has
+    assert params.get("backend") == load_policy(name).backend
+
+
+def test_a_comparison_says_the_memory_and_the_knobs_that_came_with_it_invariant_1() -> None:
+    changes = compare_knobs(under(None), under("linked-notes", knobs={"links": 3}))
+    assert {c.knob.path: (c.before, c.after) for c in changes if c.changed} == {
+        "backend": ("builtin", "linked-notes"),
+        "knobs.links": ("-", "3 memories"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("knobs: {links: 3}", "knobs.links: has no effect with backend: builtin; leave it out"),
+        ("backend: playbook, knobs: {neighbours: 3}", "knobs.neighbours: has no effect with backend: playbook"),
+        ("backend: linked-facts, prompts: {merge: mine}", "prompts.merge: has no effect with backend: linked-facts"),
+        ("backend: mem0ai, read: {recency: 10}", "read.recency: has no effect with backend: mem0ai"),
+    ],
+)
+def test_what_has_no_effect_with_a_memory_is_refused_invariant_1(text: str, why: str) -> None:
+    shared = "write: {mode: facts}, update_every: 2, buffer_size: 4, store: external, top_k: 30"
+    with pytest.raises(PolicyError, match=why):
+        parse_policy(f"{{{shared}, {text}}}", where="mine")
+
+
+def test_links_have_no_effect_without_a_search_invariant_1() -> None:
+    with pytest.raises(ValueError, match="links: has no effect with store: context"):
+        under("linked-facts", store="context", top_k=None, knobs={"links": 3})
+
+
+@pytest.mark.parametrize("mode", ["verbatim", "profile"])
+def test_a_memory_that_ships_is_the_built_in_one_with_another_mode_invariant_2(mode: str) -> None:
+    with pytest.raises(ValueError, match=f"backend: has no effect with write.mode: {mode}; leave it out"):
+        under("linked-facts", write={"mode": mode})
+    assert under("notebook", write={"mode": mode}).backend == "notebook"
+
+
+def test_prompts_start_from_the_texts_of_the_memory() -> None:
+    texts = Templates.bundled()
+    for name, kinds in {
+        "awe": {"write": "write_facts", "merge": "merge"},
+        "mem0": {"write": "write_linked_facts"},
+        "a-mem": {"write": "write_linked_notes", "merge": "link_notes"},
+        "ace": {"write": "write_playbook", "merge": "edit_playbook"},
+    }.items():
+        policy = load_policy(name)
+        assert {slot: kind for slot, kind in policy.prompt_kinds.items() if slot != "reply"} == kinds
+        assert policy.prompts.write == texts.starting(kinds["write"])
+        assert policy.prompts.merge == (texts.starting(kinds["merge"]) if "merge" in kinds else None)
+
+
+def test_a_policy_that_moves_to_another_mode_loses_what_has_no_effect_there_invariant_2() -> None:
+    space, texts = Space(), Templates.bundled()
+    verbatim = {"mode": "verbatim", "update_every": 2, "buffer_size": 4, "roles": "user", "store": "context"}
+    for backend, kept in (("linked-facts", None), ("notebook", "notebook"), (None, None)):
+        values = moved(under(backend), verbatim, space, texts)
+        assert MemoryPolicy.model_validate(values).backend == kept
+        facts = {**verbatim, "mode": "facts"}
+        policy = MemoryPolicy.model_validate(moved(under(backend), facts, space, texts))
+        assert (policy.backend, policy.prompts.write) == (backend, under(backend).prompts.write)
+
+
+def test_links_are_drawn_for_the_memories_that_have_them_invariant_1() -> None:
+    limits = {"modes": ["facts"], "stores": ["external"], "links": [2, 4]}
+    space, rng = Space.within(limits), random.Random(0)
+    assert not any("links" in anywhere(space, rng) for _ in range(9))
+    mixed = Space.within({**limits, "backends": ["builtin", "linked-facts", "playbook"]})
+    points = [anywhere(mixed, rng) for _ in range(60)]
+    assert {point["backend"] for point in points} == {"builtin", "linked-facts", "playbook"}
+    assert all(("links" in point) == (point["backend"] == "linked-facts") for point in points)
+    for point in points:
+        assert mixed.point_of(apply_point(point, mixed, {})) == point
