@@ -170,8 +170,8 @@ class Episode:
     failure: str | None = None
     """Why the episode ended early; None when it is complete."""
     refused: bool = False
-    """Whether it ended as the endpoint refuses what the policy asks: what is missing counts as wrong. Else it was lost,
-    and has no score."""
+    """Whether it ended as the endpoint refuses what the policy asks, or as the policy's memory failed: what is missing
+    counts as wrong. Else it was lost, and has no score."""
     uses: Mapping[CallRole, ContextUse] = field(default_factory=dict)
     """What memory put before the model, by what the calls were for."""
     reward: float | None = None

@@ -133,7 +133,8 @@ class Evaluator:
         Where only the first ``stages`` are asked for, a later evaluation of the same policy goes on from there, unless
         it is left with ``leave``. Off-policy where ``replays`` by task are given. Raises RecordError, before any call,
         when one is missing or another task's.
-        A failed episode is kept; its group goes unscored, unless the endpoint refused what the policy asks.
+        A failed episode is kept; its group goes unscored, unless the endpoint refused what the policy asks, or the
+        policy's memory failed.
         Raises BudgetExhausted when the budget ends it, and EndpointDown when no call gets through.
         """
         start, before = self._clock(), chain()

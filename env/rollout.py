@@ -5,16 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from ..data.task import Task
 from ..policies.lm import EndpointDown, LanguageModelError, Message, Metered, MeteredEmbedder, Refused
 from ..policies.lm.ledger import merged
+from ..policies.memory import MemoryFault
 from ..policies.policy import MemoryPolicy
 from .calls import Call, Recorder, recorded
 from .concurrency import side_by_side
 from .episode import Episode, Event, EventKind, StageRecord
+from .forgetting import forgetting
 from .outside import OutsideFault
 from .stored import Stored
 from .track import Cast
@@ -38,13 +41,14 @@ class AssistantRollout(ABC, Generic[TaskT]):
         self.reward: float | None = None
         self._calls = list[Call]()
         """Those since the last event, questions left out."""
-        self._failure: LanguageModelError | OutsideFault | None = None
+        self._failure: LanguageModelError | MemoryFault | OutsideFault | None = None
 
     async def run(self, stages: int | None = None) -> Episode:
         """Go on until this many stages are over, as ``Rollout`` has it."""
         if self._failure is None:
             with self.noting_failure(), recorded(self._calls):
                 await self.go_on(self.task.stages if stages is None else min(stages, self.task.stages))
+        stored = await self._stored()
         ledger = merged([self.model.ledger, self.user.ledger, self.embedder.ledger])
         return Episode(
             self.task.id,
@@ -52,17 +56,24 @@ class AssistantRollout(ABC, Generic[TaskT]):
             tuple(self.records),
             ledger,
             failure=None if self._failure is None else str(self._failure),
-            refused=isinstance(self._failure, Refused),
+            refused=isinstance(self._failure, Refused | MemoryFault),
             uses=dict(self.assistant.uses),
             reward=self.reward,
-            stored=self._stored(),
+            stored=stored,
         )
 
-    def _stored(self) -> Stored | None:
+    async def _stored(self) -> Stored | None:
         if len(self.records) < self.task.stages:
             return None
         writes = [write for record in self.records for write in record.writes]
-        return Stored.of(self.task, writes[-1].after if writes else ())
+        stored = Stored.of(self.task, writes[-1].after if writes else ())
+        try:
+            done = await forgetting(self.task, self.assistant.memory)
+        except EndpointDown:
+            raise
+        except LanguageModelError:  # a memory that asks a model how to forget
+            return stored
+        return replace(stored, unforgotten=done.unforgotten, taken_along=done.taken_along)
 
     @abstractmethod
     async def go_on(self, end: int) -> None:
@@ -70,12 +81,12 @@ class AssistantRollout(ABC, Generic[TaskT]):
 
     @contextmanager
     def noting_failure(self) -> Iterator[None]:
-        """Note a call or a place that fails for good as what ended the episode; what ends everything is raised."""
+        """Note a call, a place or a memory that fails as what ended the episode; what ends everything is raised."""
         try:
             yield
         except EndpointDown:
             raise
-        except (LanguageModelError, OutsideFault) as error:
+        except (LanguageModelError, MemoryFault, OutsideFault) as error:
             self._failure = error
 
     async def observed(self, step: int, kind: EventKind, messages: Sequence[Message]) -> list[Event]:

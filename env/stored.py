@@ -15,9 +15,9 @@ from ..policies.text import stems
 from .evidence import ENOUGH, tellings
 from .statistics import nan_mean
 
-StoredFigure = Literal["lines", "bytes", "junk", "duplicates", "stale"]
+StoredFigure = Literal["lines", "bytes", "junk", "duplicates", "stale", "unforgotten", "taken_along"]
 FIGURES: tuple[StoredFigure, ...] = get_args(StoredFigure)
-"""What is told of a memory; of each, less is better. The last three are shares of its lines, in [0, 1]."""
+"""What is told of a memory; of each, less is better. All but the first two are shares, in [0, 1]."""
 
 _LABEL = re.compile(r"^[^:\n]{1,60}: ")
 
@@ -38,6 +38,10 @@ class Stored(Values):
     """Share of lines that have the same content words as a later line."""
     stale: float
     """Share of lines that tell a fact which has been overwritten, and none that holds."""
+    unforgotten: float = math.nan
+    """Share of facts that memory still tells after it was asked to forget them, as ``forgetting`` has it."""
+    taken_along: float = math.nan
+    """Share of all other facts that went with these."""
 
     def as_json(self) -> dict[str, int | float | None]:
         """Return plain JSON values; NaN becomes null."""
@@ -51,7 +55,7 @@ class Stored(Values):
         most of its own stand in one of these, as a note is cut short. A label is not looked at.
         """
         words = [words_of(line) for line in lines]
-        told = _Tellings(task.facts.values())
+        told = Tellings(task.facts.values())
         facts = [told.by(line) for line in words]
         needed = {need for check in task.checks.values() for need in check.needs}
         over = {fact.id for fact in task.facts.values() if fact.until is not None and fact.until < task.stages}
@@ -81,10 +85,11 @@ def is_told(fact: frozenset[str], line: frozenset[str], *, shared: int) -> bool:
     return shared >= ENOUGH * min(len(fact), len(line))
 
 
-class _Tellings:
+class Tellings:
     """The ways in which facts are told, by their content words."""
 
     def __init__(self, facts: Iterable[Fact]) -> None:
+        """Know the facts by their own texts, and by the sentences that told them."""
         ways = ((fact.id, frozenset(stems(telling))) for fact in facts for telling in tellings(fact))
         self._ways = [(fact, words) for fact, words in dict.fromkeys(ways) if words]
         self._with: Mapping[str, list[int]] = defaultdict(list)
@@ -92,11 +97,15 @@ class _Tellings:
             for word in words:
                 self._with[word].append(way)
 
-    def by(self, line: frozenset[str]) -> set[str]:
-        """Return the facts that a line with these words tells, by id."""
+    def by(self, line: frozenset[str], *, scraps: bool = True) -> set[str]:
+        """Return the facts that a line with these words tells, by id.
+
+        Without ``scraps`` it tells none of which it has half of the words, or fewer.
+        """
         shared = Counter(way for word in line if word in self._with for way in self._with[word])
-        known = ((self._ways[way], count) for way, count in shared.items())
-        return {fact for (fact, words), count in known if is_told(words, line, shared=count)}
+        known = ((*self._ways[way], count) for way, count in shared.items())
+        enough = ((fact, words, count) for fact, words, count in known if scraps or 2 * count > len(words))
+        return {fact for fact, words, count in enough if is_told(words, line, shared=count)}
 
 
 def _share(each: Sequence[bool]) -> float:

@@ -157,7 +157,7 @@ class Summary:
     def stored(self) -> dict[str, Estimate]:
         """What memory holds at the end of a task, by figure; NaN where it is not known."""
         groups = self.stored_by_group.values()
-        return {name: estimate([group[name] for group in groups]) for name in stored.FIGURES}
+        return {name: estimate([group.get(name, math.nan) for group in groups]) for name in stored.FIGURES}
 
     @property
     def by_reader(self) -> dict[str, Estimate]:

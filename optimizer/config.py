@@ -174,8 +174,9 @@ class SearchConfig(Record):
     than the seed policy, ``evidence`` or score for what it costs (``score-per-token``, ``-call`` or ``-dollar`` of a
     turn, or ``-byte`` of memory)."""
     most_stored: MostStored = Field(default_factory=dict)
-    """Most that memory may hold at the end of a task, mean over train users: ``lines``, ``bytes``, and the share of
-    lines that is ``junk``, ``duplicates`` or ``stale``. A candidate that holds more cannot lead."""
+    """Most that memory may hold at the end of a task, mean over train users: ``lines``, ``bytes``, the share of lines
+    that is ``junk``, ``duplicates`` or ``stale``, and of facts to be forgotten those ``unforgotten``, of others those
+    ``taken_along``. A candidate that holds more cannot lead."""
     veto: bool = True
     """Whether a candidate is refused when it gets surely worse on a topic or a stretch of periods."""
     space: Limits = Field(default_factory=Space)

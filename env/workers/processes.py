@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
+import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
-from ...policies.lm.embedded.pool import begin_child, interrupts_held
+from ...policies.lm.embedded.pool import begin_child, context_with, interrupts_held
 from .peer import Handler, Peer, stopping
 from .pool import Start
 from .worker import Setup, Worker
@@ -31,10 +31,10 @@ class _Process:
     """A worker in a process, and a thread that reads what it says."""
 
     def __init__(self, setup: Setup, handlers: Mapping[str, Handler], most: int) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = context_with(getattr(setup, "func", setup).__module__)
         self._ours, theirs = context.Pipe()
         self.peer = Peer(self._ours.send_bytes, handlers)
-        self._process = context.Process(target=_work, args=(theirs, setup, most), daemon=True)
+        self._process = context.Process(target=_work, args=(theirs, setup, most, dict(os.environ)), daemon=True)
         with interrupts_held():
             self._process.start()
         theirs.close()
@@ -64,8 +64,8 @@ def _read(connection: Connection[Any, Any], receive: Callable[[bytes], None], lo
     threading.Thread(target=read, daemon=True).start()
 
 
-def _work(connection: Connection[Any, Any], setup: Setup, most: int) -> None:
-    begin_child()
+def _work(connection: Connection[Any, Any], setup: Setup, most: int, environment: Mapping[str, str]) -> None:
+    begin_child(environment)
 
     async def work() -> None:
         with ExitStack() as stack:

@@ -89,6 +89,11 @@ COMMANDS = {
         "mcp.mcp_command",
         "Serve a user's memory over MCP on standard input and output: remember, recall, forget.",
     ),
+    "forget": Command(
+        "Data and models",
+        "forget.forget_command",
+        "Forget a fact that a user told: in the memories of a deployment, and in what runs keep of the user's talks.",
+    ),
     "serve": Command(
         "Data and models",
         "serve.serve_command",

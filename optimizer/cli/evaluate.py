@@ -173,5 +173,5 @@ def _remarks(rows: Mapping[str, Summary], policy: str, *, model: str, track: Tra
         yield "an oracle, whose prompts are told the states that will be asked for: an upper limit, nothing to ship"
     for name, row in rows.items():
         for group, reason in row.failures.items():
-            what = "was lost" if group in row.lost else "was refused, and what is missing counts as wrong"
+            what = "was lost" if group in row.lost else "was ended by the policy, and what is missing counts as wrong"
             yield f"{name}: {track.noun} {group} {what}: {reason}"

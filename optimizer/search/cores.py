@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 from ...data.task import Task
 from ...env import Cast, Track
 from ...env.memrm.collection.collect import CollectedEpisode, collect
-from ...policies.lm.embedded.pool import begin_child
+from ...policies.lm.embedded.pool import begin_child, context_with
 from ...policies.policy import MemoryPolicy
 
 T = TypeVar("T")
@@ -71,8 +70,8 @@ def processes_to_collect(*, per_core: bool, tasks: int, episodes: int) -> int:
 
 
 def _executor(processes: int) -> ProcessPoolExecutor:
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(processes, mp_context=context, initializer=begin_child)
+    context = context_with(collect.__module__)
+    return ProcessPoolExecutor(processes, mp_context=context, initializer=begin_child, initargs=(dict(os.environ),))
 
 
 def _finish(work: Callable[[], Coroutine[Any, Any, T]], cast: Cast) -> T:

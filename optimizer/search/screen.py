@@ -23,6 +23,7 @@ from ...env.memrm.model.tokens import Tokens
 from ...env.statistics import nan_mean
 from ...env.summary import json_number
 from ...policies.lm import EndpointDown, LanguageModelError, Ledger, on_account
+from ...policies.memory import MemoryFault
 from ...policies.policy import MemoryPolicy
 from ..study import Trial
 
@@ -123,7 +124,7 @@ class ReplayForecaster:
             )
         except EndpointDown:
             raise
-        except LanguageModelError:
+        except (LanguageModelError, MemoryFault):
             return math.nan
         return self.model.expected.score(features_of(retrievals, SharedWords()))
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import partial
-from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue
 
 from ...data import Splits
 from ...data.json_files import read_json
 from ...env import Summary
 from ...policies.lm import Consumed
-from ...policies.lm.embedded.pool import begin_child
+from ...policies.lm.embedded.pool import begin_child, context_with
 from ...policies.space import flat
 from ..config import Config, ConfigError
 from ..models import pins
@@ -86,10 +85,14 @@ def carry_out(
             _search(run, listeners, partial(stands, run))
             finished(run)
         return
-    context = get_context("spawn")
+    context = context_with(__name__)
     positions: SimpleQueue[tuple[int, Position]] = context.SimpleQueue()
     executor = ProcessPoolExecutor(
-        workers, mp_context=context, max_tasks_per_child=1, initializer=_begin_search, initargs=(positions,)
+        workers,
+        mp_context=context,
+        max_tasks_per_child=1,
+        initializer=_begin_search,
+        initargs=(positions, dict(os.environ)),
     )
     try:
         under_way = {executor.submit(_search_apart, i, run, listeners): run for i, run in enumerate(left)}
@@ -120,12 +123,13 @@ def is_done(run: Run) -> bool:
         return False
 
 
-def _begin_search(positions: SimpleQueue[tuple[int, Position]]) -> None:
+def _begin_search(positions: SimpleQueue[tuple[int, Position]], environment: Mapping[str, str]) -> None:
     """Begin a process that ends on Ctrl-C and when its parent is killed; its search can go on later."""
     global _positions
     _positions = positions
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    begin_child()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    begin_child(environment)
 
 
 def _search_apart(number: int, run: Run, listeners: MakeListeners) -> None:

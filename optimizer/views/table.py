@@ -125,10 +125,10 @@ def _estimate_of(values: Mapping[str, Any]) -> Estimate:
 
 
 def stored_cells(row: Summary) -> list[str]:
-    """Return what memory holds: lines and bytes, and with its interval the share that serves nothing, by kind."""
-    stored = row.stored
-    sizes = [f"{stored[name].mean:,.0f}" if row.stored_by_group else "-" for name in ("lines", "bytes")]
-    return [*sizes, *(with_interval(stored[name]) for name in ("junk", "duplicates", "stale"))]
+    """Return what memory holds: lines and bytes, and the shares with their intervals, in the order of ``FIGURES``."""
+    (lines, size, *shares) = row.stored.values()
+    sizes = [f"{figure.mean:,.0f}" if row.stored_by_group else "-" for figure in (lines, size)]
+    return [*sizes, *map(with_interval, shares)]
 
 
 def train_cell(trial: Trial) -> str:

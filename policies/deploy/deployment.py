@@ -89,7 +89,7 @@ def _read(file: Path) -> _Settings:
 
 
 def _reached(base_url: str | None) -> EndpointConfig:
-    return EndpointConfig(base_url=base_url, longest_outage_seconds=LONGEST_OUTAGE_SECONDS)
+    return EndpointConfig(base_url=base_url, longest_outage_seconds=LONGEST_OUTAGE_SECONDS, quote_server=False)
 
 
 def _named(make: Callable[[], MadeT], option: str) -> MadeT:

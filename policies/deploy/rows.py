@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -190,6 +190,13 @@ class Rows:
             drop = "DELETE FROM vectors WHERE user = ? AND embedder = ? AND text = ?"
             database.executemany(drop, [(user, embedder, text) for text in gone])
         return True
+
+    def drop_vectors(self, user: str, kept: Collection[bytes]) -> None:
+        """Drop the vectors of all texts of a user but these, by whichever embedder."""
+        with self._writing() as database:
+            rows = database.execute("SELECT DISTINCT text FROM vectors WHERE user = ?", (user,)).fetchall()
+            gone = [(user, text) for (text,) in rows if text not in kept]
+            database.executemany("DELETE FROM vectors WHERE user = ? AND text = ?", gone)
 
     def close(self) -> None:
         """Release the file. Closing twice does no harm."""

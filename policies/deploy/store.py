@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from ...data.errors import MnemotuneError
 from ...data.per_loop import PerLoop
-from ..lm.base import Embedder, LanguageModel, Message, to_json
+from ..lm.base import Embedder, LanguageModel, Message, identity, to_json
 from ..lm.client import Client, as_model
 from ..memory.backends import open_memory
 from ..memory.budget import units_of, within
@@ -244,6 +244,7 @@ class UserMemory:
         opened = await self._opened()
         texts = [item.text for item in await opened.memory.listing()]
         opened.vectors.keep(texts, version=opened.version, anew=True)
+        self._rows.drop_vectors(self.user, {*map(identity, texts)})
         self._rows.scrub()
         return count
 

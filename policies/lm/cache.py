@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -49,6 +49,9 @@ class Cache(Protocol):
     def put(self, key: str, completion: Completion) -> None:
         """Keep an answer. An earlier one under the same key stays, so that everybody reads the same."""
 
+    def forget(self, what: Callable[[str], bool]) -> int:
+        """Remove each answer of whose text, or arguments of a tool call, ``what`` is true; return how many."""
+
     def close(self) -> None:
         """Release what it holds. Closing twice does no harm."""
 
@@ -89,6 +92,22 @@ class ResponseCache:
                 "INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?)",
                 (key, text, usage.input_tokens, usage.output_tokens, state),
             )
+
+    def forget(self, what: Callable[[str], bool]) -> int:
+        """Remove each answer of which ``what`` is true, for good; return how many.
+
+        Raises CacheError where another program has been reading the file for BUSY_SECONDS.
+        """
+        with self._explained():
+            rows = self._connection.execute("SELECT key, text, cut FROM replies")
+            gone = [(key,) for key, text, state in rows if _says(what, text, state)]
+            self._connection.execute("PRAGMA secure_delete = ON")
+            self._connection.executemany("DELETE FROM replies WHERE key = ?", gone)
+            (busy, *_) = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            still = f"what was removed from {self.path} is still in the log beside it, which another program reads"
+            raise CacheError(f"{still}; forget again once it has ended")
+        return len(gone)
 
     def close(self) -> None:
         """Release the file."""
@@ -171,6 +190,17 @@ class SharedCache:
                 (self._name, key, text.encode(), usage.input_tokens, usage.output_tokens, state),
             )
 
+    def forget(self, what: Callable[[str], bool]) -> int:
+        """Remove each answer of which ``what`` is true; return how many. The database's log keeps them a while."""
+        query = "SELECT key, text, cut FROM mnemotune_replies WHERE cache = %s"
+        with _as_cache_error():
+            rows = self._database.execute(query, (self._name,))
+            gone = [key for key, text, state in rows if _says(what, text.decode(), state)]
+            drop = "DELETE FROM mnemotune_replies WHERE cache = %s AND key = ANY(%s)"
+            self._database.execute(drop, (self._name, gone))
+            self._database.execute("VACUUM mnemotune_replies")
+        return len(gone)
+
     def close(self) -> None:
         """End the connection."""
         self._database.close()
@@ -191,6 +221,11 @@ def _kept(completion: Completion) -> tuple[str, int]:
     calls = [[call.id, call.name, call.arguments] for call in completion.tool_calls]
     text = json.dumps([completion.text, calls], ensure_ascii=False) if calls else completion.text
     return text, completion.usage.cut + WITH_CALLS * bool(calls)
+
+
+def _says(what: Callable[[str], bool], text: str, state: int) -> bool:
+    completion = _known(text, 0, 0, state)
+    return any(map(what, (completion.text, *(call.arguments for call in completion.tool_calls))))
 
 
 def _known(text: str, input_tokens: int, output_tokens: int, state: int) -> Completion:

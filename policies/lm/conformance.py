@@ -150,6 +150,16 @@ class CacheConformance:
             list(threads.map(work, range(4)))
         cache.close()
 
+    def test_what_is_forgotten_is_gone_and_all_else_stays(self, make: MakeCache) -> None:
+        cache, calls = make(), (ToolCall("c1", "search", '{"q": "heron"}'),)
+        cache.put("told", Completion("A heron, said Ann.", Usage(1, 1)))
+        cache.put("called", Completion("Let me look.", Usage(1, 1), calls))
+        cache.put("other", Completion("A robin.", Usage(1, 1)))
+        assert cache.forget(lambda text: "heron" in text) == 2
+        assert [cache.get(key) is None for key in ("told", "called", "other")] == [True, True, False]
+        assert cache.forget(lambda text: "heron" in text) == 0
+        cache.close()
+
     def test_closing_twice_does_no_harm(self, make: MakeCache) -> None:
         cache = make()
         cache.close()

@@ -84,6 +84,9 @@ class EndpointConfig(Record):
     provider's own; else it costs a sum that is not known, never zero."""
     cache: bool = True
     """Keep replies in the run folder, so that nothing is paid for twice."""
+    quote_server: bool = True
+    """Whether errors and the log quote what the server says. It may repeat what a user said, so that a deployment does
+    not quote it."""
 
     @field_serializer("base_url")
     def _without_login(self, base_url: str | None) -> str | None:
@@ -341,7 +344,7 @@ class Endpoint:
 
     def _shown(self, text: str) -> str:
         """Return the start of what a server or the way to it said, on one line and without secrets."""
-        return excerpt(redacted(text, *self._secrets))
+        return excerpt(redacted(text, *self._secrets)) if self.config.quote_server else "its words are not quoted"
 
     async def _send(self, path: str, body: bytes, role: CallRole) -> tuple[int, Mapping[str, str], str]:
         session = await self._connections.session()

@@ -2,7 +2,7 @@
 
 from .backends import MEMORIES, open_memory
 from .builtin import BuiltinMemory
-from .protocol import Context, Item, Memory, MemoryEvent
+from .protocol import Context, Item, Memory, MemoryEvent, MemoryFault
 from .saving import Savable, SavedMemoryError, dump_memory, load_memory, restore_memory, save_memory
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Item",
     "Memory",
     "MemoryEvent",
+    "MemoryFault",
     "Savable",
     "SavedMemoryError",
     "dump_memory",

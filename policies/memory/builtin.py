@@ -100,9 +100,10 @@ class BuiltinMemory:
         """Remove each memory, and each message of the buffer, of whose text ``what`` is true; return how many."""
         async with self._changing.here():
             state = self._state
-            entries = tuple(entry for entry in state.entries if not what(entry.line))
+            gone = {entry.line for entry in state.entries if any(map(what, entry.tellings))}
+            entries = tuple(entry for entry in state.entries if entry.line not in gone)
             start, buffer = _without(state.start, what), _without(state.buffer, what)
-            self._index.forget(what)
+            self._index.forget(lambda line: line in gone or what(line))
             self._state = replace(state, start=start, buffer=buffer, entries=entries, _known=((), ()))
             return sum(map(len, (state.entries, state.start, state.buffer))) - sum(map(len, (entries, start, buffer)))
 

@@ -41,6 +41,11 @@ class Note(Entry):
         return f"{self.text} ({about})" if about else self.text
 
     @property
+    def tellings(self) -> tuple[str, ...]:
+        """The texts by any of which it is forgotten: what describes it says nothing new."""
+        return self.line, self.text
+
+    @property
     def shown(self) -> dict[str, Any]:
         """The note as the prompt that links notes shows it."""
         return {"text": self.text, "keywords": [*self.keywords], "tags": [*self.tags], "context": self.context}

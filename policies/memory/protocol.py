@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
+from ...data.errors import MnemotuneError
 from ...data.values import Values
 from ..lm.base import Message
 from ..policy import MemoryPolicy
@@ -80,11 +81,15 @@ class MemoryEvent(Values):
     """Why the model's reply was of no use, so that memory stayed as it was; None when all went well."""
 
 
+class MemoryFault(MnemotuneError, RuntimeError):  # noqa: N818 - what happened
+    """A memory has failed in a call, which ends its episode alone; the message says which, and why."""
+
+
 class Memory(Protocol):
     """What remembers under a policy: it watches messages go by and gives context back.
 
     Every memory passes the tests of ``conformance``. An error, also one of a language model, leaves the memory as it
-    was before the call.
+    was before the call. MemoryFault is the memory's own.
     """
 
     @property

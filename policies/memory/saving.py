@@ -56,15 +56,7 @@ async def restore_memory(memory: Memory, text: str | bytes, *, where: str) -> No
     stays as it was.
     """
     able, kind = savable(memory), memory.policy.backend or BUILTIN
-    try:
-        saved = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise SavedMemoryError(f"{where}: not JSON, or damaged: {error}") from None
-    if not isinstance(saved, dict) or MARK not in saved:
-        raise SavedMemoryError(f"{where}: {MARK}: missing; this is no saved memory")
-    if saved[MARK] != VERSION or isinstance(saved[MARK], bool):
-        what = f"version {saved[MARK]!r} is not known here, where it is {VERSION}"
-        raise SavedMemoryError(f"{where}: {MARK}: {what}; a newer mnemotune may read it")
+    saved = _opened(text, where)
     if saved.get("backend") != kind:
         what = f"{saved.get('backend')!r} has saved it, and this memory is {kind!r}"
         raise SavedMemoryError(f"{where}: backend: {what}; load it under a policy of that backend")
@@ -74,6 +66,25 @@ async def restore_memory(memory: Memory, text: str | bytes, *, where: str) -> No
         await able.load(saved["state"])
     except ValueError as error:
         raise SavedMemoryError(f"{where}: state.{error}") from None
+
+
+def backend_of(text: str | bytes, *, where: str) -> str | None:
+    """Return which memory has saved a text, as a policy's ``backend`` names it. Raises SavedMemoryError."""
+    kind = str(_opened(text, where).get("backend"))
+    return None if kind == BUILTIN else kind
+
+
+def _opened(text: str | bytes, where: str) -> dict[str, Any]:
+    try:
+        saved = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SavedMemoryError(f"{where}: not JSON, or damaged: {error}") from None
+    if not isinstance(saved, dict) or MARK not in saved:
+        raise SavedMemoryError(f"{where}: {MARK}: missing; this is no saved memory")
+    if saved[MARK] != VERSION or isinstance(saved[MARK], bool):
+        what = f"version {saved[MARK]!r} is not known here, where it is {VERSION}"
+        raise SavedMemoryError(f"{where}: {MARK}: {what}; a newer mnemotune may read it")
+    return saved
 
 
 async def save_memory(memory: Memory, path: Path | str) -> None:

@@ -39,6 +39,11 @@ class Entry:
         """The memory as one item of a prompt."""
         return f"{self.label}: {self.text}" if self.label else self.text
 
+    @property
+    def tellings(self) -> tuple[str, ...]:
+        """The texts by any of which it is forgotten."""
+        return (self.line,)
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryState:

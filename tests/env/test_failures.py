@@ -9,15 +9,19 @@ Invariants:
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import toy
 from mnemotune import env
-from mnemotune.policies import load_policy
+from mnemotune.policies import MemoryPolicy, load_policy
 from mnemotune.policies.lm import Budget, BudgetExhausted, LanguageModelError, Ledger, Limits, Metered, Request
+from mnemotune.policies.memory import MemoryFault
+from mnemotune.policies.memory.packages.process import process_of
 from mnemotune.policies.prompts import Templates
 from staged import evaluator
 
@@ -183,3 +187,44 @@ async def test_an_evaluation_that_the_budget_ended_can_be_taken_up_again(
     evaluation = await known.evaluate(NATIVE, [make_scenario()])
     assert calls(evaluation.ledger)["upper_bound"] == 8
     assert evaluation.mean("ceiling") == 1.0
+
+
+@pytest.fixture
+def bare_python(tmp_path: Path) -> str:
+    """Return an interpreter that finds no package."""
+    file = tmp_path / "python"
+    file.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "$@"\n', encoding="utf-8")
+    file.chmod(0o755)
+    return str(file)
+
+
+async def test_a_memory_that_fails_ends_its_episode_alone_and_what_is_missing_counts_as_wrong_invariant_1(
+    bare_python: str,
+    monkeypatch: pytest.MonkeyPatch,
+    make_scenario: MakeScenario,
+    make_model: MakeModel,
+    make_cast: MakeCast,
+) -> None:
+    monkeypatch.setenv("MNEMOTUNE_LANGMEM_PYTHON", bare_python)
+    shared = {"write": {"mode": "verbatim"}, "update_every": 2, "store": "external", "top_k": 3}
+    policy = MemoryPolicy.model_validate({"backend": "langmem", "buffer_size": 4, **shared})
+    lives = [make_scenario(user="ann", sessions=(1,)), make_scenario(user="ben", sessions=(4, 1))]
+    model = make_model(reply="fine", user="fine", answer='{"answer": 1}', probe="{}")
+    evaluation = await evaluator(make_cast(model)).evaluate(policy, lives)
+    assert [*evaluation.failures] == ["ben"]
+    assert "langmem: ModuleNotFoundError" in evaluation.failures["ben"]
+    assert [*evaluation.by_group] == ["ann", "ben"]
+
+
+async def test_a_package_whose_process_has_ended_is_started_again(
+    bare_python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MNEMOTUNE_LANGMEM_PYTHON", bare_python)
+    first = process_of("langmem")
+    assert process_of("langmem") is first
+    first.end()
+    with pytest.raises(MemoryFault, match="langmem: its process ended"):
+        await first.ask("copies")
+    second = process_of("langmem")
+    assert await second.ask("copies") == []
+    second.end()

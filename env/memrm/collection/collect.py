@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ....data.task import Task
 from ....policies.lm import EndpointDown, LanguageModelError
+from ....policies.memory import MemoryFault
 from ....policies.policy import MemoryPolicy
 from ...concurrency import side_by_side
 from ...episode import Episode
@@ -90,7 +91,7 @@ async def collect(
                     )
             except EndpointDown:
                 raise
-            except (LanguageModelError, OutsideFault) as error:
+            except (LanguageModelError, MemoryFault, OutsideFault) as error:
                 failure = f"labels: {error}"
         outcomes = (tuple(after(task, labels.rows, marks)) for after in (answers_after, facts_after))
         return CollectedEpisode(task.id, policy.key, score, labels, calls, retrievals, failure, *outcomes)

@@ -6,14 +6,16 @@ import asyncio
 import math
 import multiprocessing
 import os
+import platform
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
-from multiprocessing import resource_tracker
+from multiprocessing import forkserver, resource_tracker
+from multiprocessing.context import ForkServerContext, SpawnContext
 from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
@@ -59,8 +61,9 @@ class Pool:
         await asyncio.to_thread(self._executor.shutdown, cancel_futures=True)
 
     def _start(self) -> ProcessPoolExecutor:
-        context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(self._workers, mp_context=context, initializer=begin_child)
+        return ProcessPoolExecutor(
+            self._workers, mp_context=context_with(__name__), initializer=begin_child, initargs=(dict(os.environ),)
+        )
 
 
 class PooledModel(LanguageModel):
@@ -118,6 +121,19 @@ def _embed(texts: Sequence[str], *, dimensions: int) -> Embedding:
     return asyncio.run(LexicalEmbedder(dimensions=dimensions).embed(texts))
 
 
+def context_with(module: str) -> ForkServerContext | SpawnContext:
+    """Return how processes start that need a module.
+
+    On Linux one process imports it, and the others are forked from that; elsewhere each imports it again.
+    """
+    if platform.system() == "Linux":
+        multiprocessing.set_forkserver_preload([module])
+        with suppress(OSError), interrupts_held():  # its socket has no place where temporary files have none
+            forkserver.ensure_running()
+            return multiprocessing.get_context("forkserver")
+    return multiprocessing.get_context("spawn")
+
+
 @contextmanager
 def interrupts_held() -> Iterator[None]:
     """Hold Ctrl-C back: a process that starts meanwhile never hears it, and ends when its parent says so."""
@@ -129,11 +145,14 @@ def interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def begin_child() -> None:
+def begin_child(environment: Mapping[str, str]) -> None:
     """Keep this process to its core, and end it when its parent has died: nothing else would.
 
-    Threads of several processes would wait for each other's cores.
+    Threads of several processes would wait for each other's cores. ``environment`` is the parent's; this process may
+    have been forked with an older one.
     """
+    os.environ.clear()
+    os.environ.update(environment)
     threadpool_limits(1, user_api="blas")
     parent = multiprocessing.parent_process()
     assert parent is not None  # noqa: S101 - only ever called in a child

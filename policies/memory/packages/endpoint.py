@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from ...lm.base import Bill, Completion, Embedder, Embedding, LanguageModel, Request, RequestsWith, Wrapper
-from ...lm.serving import Served, listening
 
 
 class _Noting(Wrapper):
@@ -52,8 +51,7 @@ class Endpoint:
         """Calls of ``model`` are billed as writes."""
         self._embedder = embedder
         self._failures: list[Exception] = []
-        writes = RequestsWith(_Noting(model, self._failures), role="write")
-        self._served = Served(writes, _NotingEmbedder(embedder, self._failures))
+        self._writes = RequestsWith(_Noting(model, self._failures), role="write")
         self._opening = asyncio.Lock()
         self._server: AsyncExitStack | None = None
         self._about: dict[str, Any] = {}
@@ -93,11 +91,14 @@ class Endpoint:
             await self._close()
 
     async def _serve(self) -> None:
+        from ...lm.serving import Served, listening  # a quarter of the time that a worker takes to start
+
         if not self._about:
             width = (await self._embedder.embed(["width"])).vectors.shape[1]
-            self._about = {"model": self._served.model.name, "embedder": self._embedder.name, "width": width}
+            self._about = {"model": self._writes.name, "embedder": self._embedder.name, "width": width}
+        served = Served(self._writes, _NotingEmbedder(self._embedder, self._failures))
         stack = AsyncExitStack()
-        self._about["url"] = await stack.enter_async_context(listening(self._served, host="127.0.0.1", port=0))
+        self._about["url"] = await stack.enter_async_context(listening(served, host="127.0.0.1", port=0))
         self._server = stack
 
     async def _close(self) -> None:

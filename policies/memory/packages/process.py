@@ -7,6 +7,7 @@ import atexit
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -15,19 +16,23 @@ import weakref
 from collections import deque
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ....data.errors import MnemotuneError
+from ..protocol import MemoryFault
 
-HOST = Path(__file__).with_name("host.py")
+HOSTED = "hosted"
+HERE = Path(__file__).parent
+OFFLINE = {"MEM0_TELEMETRY": "False", "ANONYMIZED_TELEMETRY": "False", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+LEADS_ELSEWHERE = re.compile(r"(?i)[A-Z0-9_]*API_KEY|OPENAI_.*|OPENROUTER_.*|(HTTPS?|ALL)_PROXY")
+"""Variables by which a package would call another endpoint than ours."""
 LAST_CHARACTERS = 500
 """Of what a process that ended has printed, in the error."""
 
 
 class PackageError(MnemotuneError, RuntimeError):
-    """A package cannot be started, or failed in a request."""
+    """A package cannot be started."""
 
 
 class Store:
@@ -52,15 +57,17 @@ class Process:
         self._numbers = itertools.count()
         self._waiting: dict[int, Future[Any]] = {}
         self._sending = threading.Lock()
-        environment = os.environ | {"MEM0_TELEMETRY": "False", "MEM0_DIR": str(self.folder / "home")}
+        home = {"MEM0_DIR": str(self.folder / "home")}
+        kept = {name: value for name, value in os.environ.items() if not LEADS_ELSEWHERE.fullmatch(name)}
         try:
             with self._errors.open("w") as errors:
                 self._process = subprocess.Popen(  # noqa: S603 - the interpreter that its user has named
-                    [python, str(HOST), package, str(self.folder)],
+                    [_absolute(python), "-m", HOSTED, package, str(self.folder)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=errors,
-                    env=environment,
+                    env=kept | OFFLINE | home,
+                    cwd=HERE,
                     text=True,
                     encoding="utf-8",
                 )
@@ -73,8 +80,13 @@ class Process:
         """Return a name for a new store."""
         return Store(self, str(next(self._numbers)))
 
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, and its stores are lost."""
+        return self._process.poll() is not None
+
     async def ask(self, op: str, **request: Any) -> Any:
-        """Return the reply to a request. Raises PackageError when the package fails."""
+        """Return the reply to a request. Raises MemoryFault when the package fails, and once the process has ended."""
         number, future = next(self._numbers), Future[Any]()
         self._waiting[number] = future
         drop = [self.left.popleft() for _ in range(len(self.left))]
@@ -105,7 +117,7 @@ class Process:
             if future is None or not future.set_running_or_notify_cancel():
                 continue
             if "error" in said:
-                future.set_exception(PackageError(f"{self.package}: {said['error']}"))
+                future.set_exception(MemoryFault(f"{self.package}: {said['error']}"))
             else:
                 future.set_result(said["reply"])
         self._fail_all()
@@ -118,22 +130,39 @@ class Process:
         while self._waiting:
             _, future = self._waiting.popitem()
             if future.set_running_or_notify_cancel():
-                future.set_exception(PackageError(what))
+                future.set_exception(MemoryFault(what))
+
+
+def python_variable(package: str) -> str:
+    """Return the environment variable that names a package's interpreter."""
+    return f"MNEMOTUNE_{package.upper().replace('-', '_')}_PYTHON"
 
 
 def process_of(package: str) -> Process:
     """Return the process of a package. Raises PackageError where its interpreter is not named."""
-    variable = f"MNEMOTUNE_{package.upper()}_PYTHON"
+    variable = python_variable(package)
     python = os.environ.get(variable)
     if not python:
         raise PackageError(
             f"backend: {package} runs in an environment of its own: install the package there, and set {variable} "
             "to the python of that environment"
         )
-    return _started(package, python, os.getpid())
+    return _started(package, python)
 
 
-@cache
-def _started(package: str, python: str, _pid: int) -> Process:
-    """Start a process, once for each process of ours: a forked one must not share the pipes."""
-    return Process(package, python)
+_running: dict[tuple[str, str, int], Process] = {}
+
+
+def _started(package: str, python: str) -> Process:
+    """Return a process that runs; another is started where it has ended, and in a fork, which must not share pipes."""
+    key = package, python, os.getpid()
+    before = _running.get(key)
+    if before is None or before.ended:
+        if before is not None:
+            before.end()
+        _running[key] = Process(package, python)
+    return _running[key]
+
+
+def _absolute(python: str) -> str:
+    return str(Path(python).absolute()) if os.sep in python else python

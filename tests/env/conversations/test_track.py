@@ -90,6 +90,9 @@ async def test_what_memory_shows_is_known_and_what_it_never_showed_was_never_wri
     assert last.evidence == float(shown)
     losses = {kind: getattr(last.diagnosis, kind) for kind in ("write", "read", "utilisation")}
     assert losses[share] == max(losses.values())
+    stored = evaluation.episodes[0].stored
+    assert stored is not None
+    assert stored.unforgotten == 0
 
 
 async def test_what_was_shown_at_first_and_is_crowded_out_later_is_a_read_failure(

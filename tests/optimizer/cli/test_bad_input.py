@@ -149,7 +149,7 @@ def test_what_comes_after_a_talk_too_long_for_the_model_counts_as_wrong_with_adv
     assert failed == ANN
     assert "maximum context length is 8192" in reason
     assert "lower the policy's buffer_size" in reason
-    assert f"user {ANN} was refused, and what is missing counts as wrong: " in done.err
+    assert f"user {ANN} was ended by the policy, and what is missing counts as wrong: " in done.err
 
 
 def test_a_user_whose_upper_bound_equals_chance_has_no_score_and_is_left_out_of_the_mean(

@@ -20,7 +20,7 @@ from mnemotune.optimizer.search.outcome import open_run
 
 Cli = Callable[..., Any]
 COMMANDS = ["evolve", "evaluate", "report", "serve", "ui", "data"]
-HEAVY = ("torch", "mlflow", "dspy", "optuna", "litellm", "pandas", "matplotlib", "openai")
+HEAVY = ("aiohttp", "torch", "mlflow", "dspy", "optuna", "litellm", "pandas", "matplotlib", "openai")
 
 
 def test_a_lost_report_is_made_again_and_its_place_is_printed(cli: Cli, finished: Path) -> None:

@@ -408,6 +408,19 @@ async def test_vectors_that_an_endpoint_was_asked_for_are_kept(open_store: Open)
     assert np.array_equal((await embedder.embed(["a"])).vectors, (await LexicalEmbedder().embed(["a"])).vectors)
 
 
+async def test_vectors_of_what_is_forgotten_go_whichever_embedder_made_them(open_store: Open, tmp_path: Path) -> None:
+    external = {"store": "external", "top_k": 3, "buffer_size": 0}
+    store = open_store(embedder=Counting(), **external)
+    await observe(store.memory("ann"), talk("heron", 3))
+    await store.memory("ann").context("heron-2?", tokens=None)
+    store.close()
+    with sqlite3.connect(tmp_path / "users.db") as database:
+        count = "SELECT COUNT(*) FROM vectors"
+        before = database.execute(count).fetchone()[0]
+        gone = await open_store(**external).forget("ann", "I have seen heron-2")
+        assert database.execute(count).fetchone()[0] == before - len(gone) < before
+
+
 def test_a_file_that_is_no_store_is_left_alone(tmp_path: Path, open_store: Open) -> None:
     file = tmp_path / "users.db"
     file.write_bytes(b"no database at all" * 100)

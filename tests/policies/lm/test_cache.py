@@ -22,6 +22,16 @@ class TestResponseCache(CacheConformance):
         return lambda: ResponseCache(tmp_path / "cache.db")
 
 
+def test_nothing_of_a_forgotten_answer_is_left_in_the_files(tmp_path: Path) -> None:
+    cache = ResponseCache(tmp_path / "cache.db")
+    for number in range(50):
+        cache.put(f"{number}", Completion(f"answer-{number} " * 200, Usage(1, 1)))
+    cache.forget(lambda text: "answer-7 " in text)
+    left = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert (b"answer-7 " in left, b"answer-8 " in left) == (False, True)
+    cache.close()
+
+
 class TestSharedCache(CacheConformance):
     @pytest.fixture
     def make(self, postgresql: Server, request: pytest.FixtureRequest) -> MakeCache:

@@ -409,9 +409,10 @@ async def test_a_password_in_the_address_is_not_shown(server: ScriptedServer, co
 
 
 async def test_a_key_that_the_server_repeats_is_not_shown(server: ScriptedServer, connect: Connect) -> None:
-    server.refuse(401, "Incorrect API key provided: sk-secret-1234")
-    with pytest.raises(EndpointDown, match=r"provided: \*\*\*; check OPENAI_API_KEY"):
-        await connect(api_key="sk-secret-1234").complete(REQUEST)
+    for quotes, said in ((True, r"provided: \*\*\*"), (False, "401: its words are not quoted")):
+        server.refuse(401, "Incorrect API key provided: sk-secret-1234")
+        with pytest.raises(EndpointDown, match=f"{said}; check OPENAI_API_KEY"):
+            await connect(api_key="sk-secret-1234", quote_server=quotes).complete(REQUEST)
 
 
 async def test_a_login_is_left_out_of_what_is_written_and_taken_from_the_environment_again(

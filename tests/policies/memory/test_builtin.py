@@ -216,9 +216,7 @@ async def test_vectors_of_what_is_forgotten_go_too(make_model: MakeModel, make_p
     assert [item.text for item in (await memory.context("pin", tokens=None)).items] == ["assistant: Noted."]
 
 
-async def test_vectors_of_what_was_overwritten_go_too(
-    make_model: MakeModel, make_policy: MakePolicy, pair: Pair
-) -> None:
+async def test_overwritten_vectors_go_too(make_model: MakeModel, make_policy: MakePolicy, pair: Pair) -> None:
     policy = make_policy("verbatim", buffer_size=0, store="external", top_k=9)
     memory = BuiltinMemory(policy, make_model(), LexicalEmbedder())
     before = await memory.snapshot()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mnemotune.policies import MemoryPolicy, load_policy
+from mnemotune.policies.deploy.stating import forget_fact
 from mnemotune.policies.lm import Completion, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
@@ -86,6 +87,16 @@ async def test_links_are_followed_both_ways(make_model: MakeModel, pair: Pair) -
     assert [item.text for item in (await memory.context("oven", tokens=None)).items] == [
         "Bo cooks on Sundays. (Bo at home. Keywords: cooking, food.)"
     ]
+
+
+@pytest.mark.asyncio
+async def test_a_note_that_was_cut_short_is_forgotten_whatever_describes_it(make_model: MakeModel, pair: Pair) -> None:
+    told = note("Bo parks by the third pillar", "The user talks about a car.", keywords=["gloom", "night"])
+    memory = open_memory(policy(), make_model(notes(told)), LexicalEmbedder())
+    await memory.observe(pair("Where?"))
+    gone = await forget_fact(memory, "Bo parks by the third pillar, where it rains.")
+    assert gone == ["Bo parks by the third pillar"]
+    assert await memory.listing() == []
 
 
 @pytest.mark.asyncio

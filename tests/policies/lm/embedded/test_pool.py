@@ -27,6 +27,7 @@ REQUEST = Request((Message("user", "I own a small boat."), Message("user", "Wher
 # other processes know nothing of this module, but they know eval
 PROCESS_ID = "__import__('os').getpid()"
 HELD_SIGNALS = "__import__('signal').pthread_sigmask(0, ())"
+LATE = "__import__('os').environ.get('LATE')"
 DIE = "__import__('os').kill(__import__('os').getpid(), 9)"
 
 
@@ -73,6 +74,29 @@ async def test_a_call_that_is_cancelled_before_its_turn_is_never_made(pool: Pool
 async def test_ctrl_c_is_for_the_parent_alone(pool: Pool) -> None:
     assert signal.SIGINT in await pool.run(eval, HELD_SIGNALS)
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+async def test_a_process_has_the_variables_of_its_parent_also_those_set_late(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await pool.run(eval, LATE) is None
+    monkeypatch.setenv("LATE", "yes")
+    later = Pool(workers=1)
+    assert await later.run(eval, LATE) == "yes"
+    await later.aclose()
+
+
+def test_processes_start_also_where_a_path_of_temporary_files_is_too_long_for_a_socket(tmp_path: Path) -> None:
+    program = (
+        "import asyncio\nfrom mnemotune.policies.lm.embedded.pool import Pool\n"
+        "async def run():\n    pool = Pool(workers=1)\n    print(await pool.run(len, 'abc'))\n    await pool.aclose()\n"
+        "if __name__ == '__main__':\n    asyncio.run(run())\n"
+    )
+    (folder := tmp_path / ("long" * 30)).mkdir()
+    command = [sys.executable, "-c", program]
+    environment = os.environ | {"TMPDIR": str(folder)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
 
 
 async def test_nothing_is_left_after_the_pool_is_closed() -> None:

@@ -1,0 +1,138 @@
+"""Forget what somebody told: in the store of a deployment, and in what runs keep of it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..data.whole_files import replacing
+from ..env.episode import EPISODES
+from ..env.failed_checks import CALLS, FAILURES
+from ..policies import load_policy
+from ..policies.deploy.rows import Rows
+from ..policies.deploy.stating import stating
+from ..policies.deploy.store import MemoryStore
+from ..policies.lm.base import to_json
+from ..policies.lm.cache import Cache, ResponseCache, SharedCache
+from ..policies.lm.embedded import EmbeddedModel
+from ..policies.lm.lexical import LexicalEmbedder
+from ..policies.memory.saving import backend_of
+from .config import ConfigError
+from .search.outcome import Outcome, open_run
+from .search.place import alone_in
+
+FORGOTTEN = "[forgotten]"
+"""Stands in records where the text was."""
+CACHES = ("cache.db", "seen.db")
+"""Files of a folder that keep replies, of models and of what a task has outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForgottenInRun:
+    """What went out of a folder."""
+
+    outcome: Outcome | None
+    """The run of the folder; None where it has records and no study."""
+    replies: int
+    """Kept replies that are removed."""
+    texts: int
+    """Texts of records that are replaced by ``FORGOTTEN``."""
+
+
+def backend_in(path: Path, user: str) -> str | None:
+    """Return which memory a store keeps of a user, as a policy's ``backend`` names it.
+
+    Raises ConfigError where there is no such file, StoreError and SavedMemoryError.
+    """
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such store; name it with --store")
+    with closing(Rows(path)) as rows:
+        saved = rows.saved(user)
+    return None if saved is None else backend_of(saved.memory, where=f"{path}, user {user}")
+
+
+async def forget_in_store(path: Path, user: str, fact: str) -> list[str]:
+    """Remove what states a fact from a user's memory, as ``MemoryStore.forget`` does; return those texts.
+
+    No model is asked. Raises what ``backend_in`` does, and ValueError for an empty fact.
+    """
+    policy = load_policy("rag").model_copy(update={"backend": backend_in(path, user)})  # nothing is written
+    with MemoryStore(path, policy, EmbeddedModel(), LexicalEmbedder()) as store:
+        return await store.forget(user, fact)
+
+
+def forget_in_run(folder: Path, fact: str) -> ForgottenInRun:
+    """Remove replies that state a fact from a run's cache, and the texts that state it from its records.
+
+    What is made from these, report and view, is as it was. Raises ConfigError where another process is at work in the
+    folder or nothing of a run is there, CacheError, DatabaseError, and ValueError for an empty fact.
+    """
+    states = stating(fact)
+    records = [path for name in (EPISODES, FAILURES, CALLS) for path in sorted(folder.rglob(name))]
+    outcome = open_run(folder) if (folder / "config.yaml").is_file() else None
+    storage = None if outcome is None else outcome.config.storage
+    files = [folder / name for name in CACHES if (folder / name).is_file()]
+    if outcome is None and not records and not files:
+        raise ConfigError(f"{folder}: has no replies and no records of a run")
+    with alone_in(folder, storage) as (_, begun):
+        begun()
+        caches: list[Cache] = [ResponseCache(file) for file in files]
+        if storage is not None:
+            caches.append(SharedCache(storage.whole_url, storage.study or ""))
+        replies = 0
+        for cache in caches:
+            with closing(cache):
+                replies += cache.forget(states)
+        return ForgottenInRun(outcome, replies, sum(_without(record, states) for record in records))
+
+
+def _without(path: Path, states: Callable[[str], bool]) -> int:
+    """Replace the texts of a file of JSON, or of lines of it, that state a fact; return how many there were."""
+    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    lines = raw.splitlines(keepends=True) if path.suffix == ".jsonl" else [raw]
+    count = 0
+
+    def kept(value: Any) -> Any:
+        nonlocal count
+        match value:
+            case str() if states(value):
+                count += 1
+                return FORGOTTEN
+            case list():
+                return [kept(part) for part in value]
+            case dict():
+                return {key: kept(part) for key, part in value.items()}
+        return value
+
+    values = [kept(json.loads(line)) for line in lines]
+    if count:
+        text = b"".join(to_json(value) + b"\n" for value in values)
+        with replacing(path) as file:
+            file.write(gzip.compress(text, 6, mtime=0) if path.suffix == ".gz" else text)
+    return count
+
+
+def still_in(folder: Path, outcome: Outcome | None, fact: str) -> list[Path]:
+    """Return the files of a run, that of MLflow's view included, that have a fact letter by letter."""
+    view = [] if outcome is None or outcome.tracking_uri is None else [*_file_of(outcome.tracking_uri)]
+    paths = [*sorted(path for path in folder.rglob("*") if path.is_file()), *view]
+    return [path for path in paths if _has(path, fact)]
+
+
+def _file_of(uri: str) -> Iterator[Path]:
+    parts = urlsplit(uri)
+    path = Path(parts.path)
+    if parts.scheme == "sqlite" and path.is_file():
+        yield path
+
+
+def _has(path: Path, fact: str) -> bool:
+    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    escaped = (json.dumps(fact, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False))
+    return any(text.encode() in raw for text in (fact, *escaped))
