@@ -68,6 +68,7 @@ def test_a_comparison_says_the_memory_and_the_knobs_that_came_with_it_invariant_
         ("knobs: {links: 3}", "knobs.links: has no effect with backend: builtin; leave it out"),
         ("backend: playbook, knobs: {neighbours: 3}", "knobs.neighbours: has no effect with backend: playbook"),
         ("backend: linked-facts, prompts: {merge: mine}", "prompts.merge: has no effect with backend: linked-facts"),
+        ("backend: episodes, initial: minimal", "initial: backend: episodes can start from default, not"),
         ("backend: mem0ai, read: {recency: 10}", "read.recency: has no effect with backend: mem0ai"),
     ],
 )
