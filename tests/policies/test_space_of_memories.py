@@ -17,9 +17,9 @@ from mnemotune.optimizer.views.changes import compare_knobs
 from mnemotune.optimizer.views.tracking.figures import policy_params
 from mnemotune.policies import MemoryPolicy, PolicyError, load_policy
 from mnemotune.policies.files import parse_policy
-from mnemotune.policies.knob import When
+from mnemotune.policies.knob import Knob, Range, When
 from mnemotune.policies.prompts import Templates
-from mnemotune.policies.space import NATIVE, OF_MEMORIES, Space
+from mnemotune.policies.space import NATIVE, OF_MEMORIES, REGISTERED, Space
 
 OF_LINKS = {"knobs.links": 1, "knobs.neighbours": 10}
 SHARED = {"write": {"mode": "facts"}, "update_every": 2, "buffer_size": 4, "store": "external", "top_k": 30}
@@ -125,3 +125,23 @@ def test_links_are_drawn_for_the_memories_that_have_them_invariant_1() -> None:
     assert all(("links" in point) == (point["backend"] == "linked-facts") for point in points)
     for point in points:
         assert mixed.point_of(apply_point(point, mixed, {})) == point
+
+
+@pytest.mark.parametrize("mode", ["none", "facts"])
+def test_a_knob_of_another_package_s_memory_has_an_effect_with_that_one_invariants_1_2(mode: str) -> None:
+    when = When("backend", ("notebook",), "with backend: notebook")
+    knob = Knob("half_life", "knobs.half_life", Range((1, 50)), when, default=10, named=True)
+    REGISTERED.register(knob.name, knob)
+    try:
+        values = {**SHARED} if mode == "facts" else {"write": {"mode": "none"}}
+        notebook, plain = (MemoryPolicy.model_validate({**values, "backend": name}) for name in ("notebook", None))
+        assert policy_params(notebook)["knobs.half_life"] == 10
+        assert "knobs.half_life" not in policy_params(plain)
+        with pytest.raises(ValueError, match=r"knobs\.half_life: has no effect with "):
+            MemoryPolicy.model_validate({**values, "knobs": {"half_life": 3}})
+        kept = MemoryPolicy.model_validate({**values, "backend": "notebook", "knobs": {"half_life": 3}})
+        point = Space().point_of(kept)
+        assert point is not None
+        assert MemoryPolicy.model_validate(moved(kept, point, Space(), Templates.bundled())) == kept
+    finally:
+        REGISTERED.unregister(knob.name)
