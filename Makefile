@@ -40,6 +40,11 @@ $(VENV)/installed-dev: pyproject.toml | $(BIN)/python
 	$(call install,'.[$(EXTRAS)]')
 	touch $@ $(VENV)/installed
 
+# two installs at once would get in each other's way
+ifneq ($(findstring docs,$(EXTRAS)),)
+$(VENV)/installed-docs: $(VENV)/installed-dev
+else
 $(VENV)/installed-docs: pyproject.toml | $(BIN)/python
 	$(call install,'.[docs]')
+endif
 	touch $@ $(VENV)/installed

@@ -85,7 +85,8 @@ def test_the_readme_s_commands_are_the_ones_that_ci_runs() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     run = [line for line in script.splitlines() if line.startswith("make ")]
     made = [c for c in commands((ROOT / "README.md").read_text(encoding="utf-8")) if c.startswith("make ")]
-    assert made == run == ["make evolve", "make test", "make docs", "make audit"]
+    targets = [[word for line in lines for word in line.split()[1:] if word[0] != "-"] for lines in (made, run)]
+    assert targets == [["evolve", "test", "docs", "audit"]] * 2
 
 
 def test_no_file_is_too_long_to_be_read_at_once() -> None:

@@ -12,7 +12,7 @@ from .logs import numbered_rows, read_logs
 from .message import Logged
 from .omissions import Omissions, field_of
 from .task import ABSTENTION, ConversationTask, Question, Session, Utterance
-from .times import read_time, seconds_between
+from .times import seconds_between, time_of
 
 PAUSE_S = 4 * 3600
 """Silence after which a new session begins."""
@@ -126,8 +126,7 @@ def _question(row: Any, name: str, histories: Mapping[str, History]) -> tuple[st
     last = len(history.sessions) - 1
     stage = last if after is None else max(stage, _stage(history, str(after), "after"))
     kind = str(row.get("kind") or ("" if answers else ABSTENTION))
-    time = row.get("time")
-    when = "" if time is None else read_time(time)
+    when = time_of(row, ["time"])
     reworded = str(row.get("reworded") or "")
     name = str(row.get("id") or name)
     return history.group, Question(name, text, answers, ids if answers else (), stage, kind, when, reworded)

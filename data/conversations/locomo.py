@@ -9,7 +9,7 @@ from typing import Any
 from ..row_files import rows_of
 from .omissions import Omissions, field_of, text_of_field
 from .task import ABSTENTION, ConversationTask, Question, Session, Utterance
-from .times import read_time
+from .times import time_of
 
 KINDS = {1: "several turns", 2: "time", 3: "open", 4: "one turn", 5: ABSTENTION}
 """The kinds of questions by their category."""
@@ -52,8 +52,7 @@ def _is_session(key: str, turns: Any) -> bool:
 
 
 def _session(key: str, talk: dict[str, Any]) -> Session:
-    given = talk.get(f"{key}{_TIME}")
-    time = "" if given is None else read_time(given)
+    time = time_of(talk, [f"{key}{_TIME}"])
     return Session(key, tuple(_utterance(turn, time) for turn in talk[key]))
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ..row_files import rows_of
-from .message import IDS, TALKS, TIMES, USERS, About, Logged, first_of, message_of, text_of
+from .message import IDS, TALKS, TIMES, USERS, About, Logged, message_of, text_of
 from .omissions import Omissions, whole
 from .runs import messages_of_runs
-from .times import read_time
+from .times import time_of
 
 JSON_LINES = (".jsonl", ".ndjson")
 
@@ -78,8 +78,7 @@ def _of_conversation(row: Mapping[str, Any], number: int, where: str, omissions:
     metadata = row.get("metadata") if isinstance(row.get("metadata"), dict) else {}
     about = {**(metadata or {}), **{name: value for name, value in row.items() if name != "messages"}}
     talk = text_of(about, TALKS) or text_of(about, IDS) or f"conversation {number}"
-    given = first_of(about, TIMES)
-    time, user = "" if given is None else read_time(given), text_of(about, USERS)
+    time, user = time_of(about, TIMES), text_of(about, USERS)
     if not isinstance(row["messages"], list):
         raise ValueError("messages: must be a list")
     for place, message in enumerate(row["messages"]):
@@ -99,8 +98,7 @@ def _of_chatgpt(row: Mapping[str, Any], number: int, where: str, omissions: Omis
     """Yield the messages of a conversation that ChatGPT exported: those of the branch that was shown last."""
     nodes = row["mapping"]
     talk = text_of(row, ("conversation_id", "id")) or f"conversation {number}"
-    given = first_of(row, TIMES)
-    time = "" if given is None else read_time(given)
+    time = time_of(row, TIMES)
     for place, (name, message) in enumerate(_branch(row, nodes)):
         there = f"{where}, message {place}"
         try:

@@ -9,7 +9,7 @@ from typing import Any
 from ..row_files import rows_of
 from .omissions import Omissions, field_of, text_of_field
 from .task import ABSTENTION, ConversationTask, Question, Role, Session, Utterance
-from .times import read_time
+from .times import time_of
 
 ABSTAINS = "_abs"
 """What the ids of questions end with that nothing which was said answers."""
@@ -36,7 +36,8 @@ def history_of(row: Any) -> ConversationTask:
     names = field_of(row, "haystack_session_ids", list, "a list of the sessions' names")
     if not len(talks) == len(dates) == len(names):
         raise ValueError("haystack_sessions, haystack_dates and haystack_session_ids must be of the same length")
-    timed = sorted(zip(map(read_time, dates), names, talks, strict=True), key=lambda session: session[0])
+    times = [time_of({"haystack_dates": date}, ["haystack_dates"]) for date in dates]
+    timed = sorted(zip(times, names, talks, strict=True), key=lambda session: session[0])
     sessions, evidence = list[Session](), list[str]()
     for time, session, talk in timed:
         if not isinstance(talk, list):
@@ -67,8 +68,7 @@ def _utterances(talk: list[Any], time: str, *, place: int, evidence: list[str]) 
 def _question(name: str, row: Any, evidence: list[str], *, last: int) -> Question:
     text = text_of_field(row, "question")
     kind = field_of(row, "question_type", str, "the kind of question").replace("-", " ")
-    given = row.get("question_date")
-    time = "" if given is None else read_time(given)
+    time = time_of(row, ["question_date"])
     if name.endswith(ABSTAINS):
         return Question(name, text, (), (), last, ABSTENTION, time)
     if not evidence:

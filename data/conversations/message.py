@@ -8,7 +8,7 @@ from typing import Any
 
 from .omissions import Omissions
 from .task import Role
-from .times import read_time
+from .times import time_of
 
 ROLES: Mapping[str, Role] = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant"}
 NOBODY = frozenset({"system", "developer", "tool", "function"})
@@ -65,14 +65,13 @@ def message_of(row: Mapping[str, Any], about: About, omissions: Omissions) -> Lo
     if not text.strip():
         omissions.pass_over("messages without a text")
         return None
-    given = first_of(row, TIMES)
     return Logged(
         id=text_of(row, IDS) or about.id,
         where=about.where,
         text=text,
         role=role,
         speaker=speaker if role == "user" else "",
-        time=about.time if given is None else read_time(given),
+        time=time_of(row, TIMES, about.time),
         talk=text_of(row, TALKS) or about.talk,
         user=text_of(row, USERS) or about.user,
     )

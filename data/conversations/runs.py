@@ -8,7 +8,7 @@ from typing import Any
 
 from .message import IDS, TALKS, USERS, About, Logged, message_of
 from .omissions import Omissions
-from .times import read_time
+from .times import time_of
 
 INPUTS, OUTPUTS = ("input", "question", "query", "prompt"), ("output", "answer", "response", "text", "content")
 """Fields that hold one text, where there are no messages."""
@@ -46,8 +46,7 @@ def _about(row: Mapping[str, Any], where: str) -> tuple[str, str, str]:
     user = _name(metadata, USERS)
     thread = _name(metadata, ("session_id", "thread_id", "conversation_id", *TALKS)) or _name(row, ("thread_id",))
     thread = thread or _name(row, ("trace_id", *IDS)) or where
-    given = row.get("start_time")
-    return user, thread, "" if given is None else read_time(given)
+    return user, thread, time_of(row, ["start_time"])
 
 
 def _name(values: Mapping[str, Any], names: Sequence[str]) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 MILLISECONDS_FROM = 10**11
 """Numbers from here on are milliseconds since 1970, not seconds."""
@@ -41,6 +43,17 @@ def read_time(given: object) -> str:
         except (ValueError, OverflowError):
             continue
     raise ValueError(f"{given[:60]!r} is no time; write it as 2026-03-31T14:05, or as seconds since 1970")
+
+
+def time_of(row: Mapping[str, Any], names: Sequence[str], otherwise: str = "") -> str:
+    """Return the time in the first of these fields that is there. Raises ValueError naming the field."""
+    for name in names:
+        if (given := row.get(name)) is not None:
+            try:
+                return read_time(given)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+    return otherwise
 
 
 def _of_number(given: float | str) -> str:

@@ -164,7 +164,8 @@ def _read(excerpt: Excerpt, reply: str) -> Question:
     if not isinstance(answer, str | int | float) or not str(answer).strip():
         raise ReplyError("the reply has no answer")
     known = range(1, len(excerpt.utterances) + 1)
-    if not isinstance(numbers, list) or not numbers or not all(number in known for number in numbers):
+    whole = isinstance(numbers, list) and all(isinstance(number, int) and number in known for number in numbers)
+    if not numbers or not whole:
         raise ReplyError("the evidence names no message of the conversation")
     evidence = tuple(excerpt.utterances[number - 1].id for number in sorted({*numbers}))
     kind = "several messages" if len(evidence) > 1 else "one message"

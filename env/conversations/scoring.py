@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import re
+import string
 from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, get_args
 
+import Stemmer
+
+from ...data.conversations.locomo import KINDS
 from ...policies.replies import ReplyError, read_json_object
 from ...policies.text import whole
 
-Rule = Literal["f1", "exact"]
-"""By what an answer is scored: the overlap of its words with those of a right answer, or being one of them."""
+Rule = Literal["f1", "exact", "locomo"]
+"""By what an answer is scored: the overlap of its words with those of a right answer, or being one of them, or as
+LoCoMo's own evaluation does."""
 RULES: tuple[Rule, ...] = get_args(Rule)
 NOT_SAID = "not mentioned"
 """What the prompt asks for where nothing that was said answers the question."""
 RIGHT_FROM = 0.5
 """F1 from which on an answer counts as right, where it has to be right or wrong."""
 
+_STEMMER = Stemmer.Stemmer("porter")
+_LOCOMO_LEFT_OUT = re.compile(r"\b(?:a|an|the|and)\b")
+_LOCOMO_ABSTAINS = "no information available", "not mentioned"
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _NO_WORD = re.compile(r"[^\w\s]|_")
 _ABSTAINS = re.compile(
@@ -52,7 +61,10 @@ def abstains(answer: str) -> bool:
 
 
 def normalised(text: str) -> str:
-    """Return a text in lower case, without punctuation, articles and surplus space, as SQuAD's evaluation has it."""
+    """Return a text in lower case, without punctuation, articles and surplus space, much as SQuAD's evaluation has it.
+
+    What stands on either side of punctuation is two words: `mother-in-law` is `mother in law`.
+    """
     return " ".join(_ARTICLE.sub(" ", _NO_WORD.sub(" ", text.lower())).split())
 
 
@@ -63,19 +75,48 @@ def is_exact(answer: str, right: str) -> bool:
 
 def token_f1(answer: str, right: str) -> float:
     """Return the harmonic mean of precision and recall of an answer's words, once normalised, in [0, 1]."""
-    given, wanted = normalised(answer).split(), normalised(right).split()
+    return _f1(normalised(answer).split(), normalised(right).split())
+
+
+def _f1(given: Sequence[str], wanted: Sequence[str]) -> float:
     if not given or not wanted:
-        return float(given == wanted)
+        return float(not given and not wanted)
     shared = sum((Counter(given) & Counter(wanted)).values())
     return 2 * shared / (len(given) + len(wanted))
 
 
-def score_by_rule(answer: str | None, right: Sequence[str], rule: Rule) -> float:
-    """Return the score of an answer beside the best of the right ones, in [0, 1]; without any, abstaining is right."""
+def score_by_rule(answer: str | None, right: Sequence[str], rule: Rule, *, kind: str = "") -> float:
+    """Return the score of an answer beside the best of the right ones, in [0, 1]; without any, abstaining is right.
+
+    The ``kind`` of question counts for LoCoMo's rule alone.
+    """
     if answer is None:
         return 0.0
+    if rule == "locomo":
+        return _as_locomo(answer, right, kind)
     if not right:
         return float(abstains(answer))
     if rule == "exact":
         return float(any(is_exact(answer, each) for each in right))
     return max(token_f1(answer, each) for each in right)
+
+
+def _as_locomo(answer: str, right: Sequence[str], kind: str) -> float:
+    """Return the score that LoCoMo's own evaluation gives: F1 of stems; where turns are several, of each part of it."""
+    if not right:
+        return float(any(words in answer.lower() for words in _LOCOMO_ABSTAINS))
+    if kind == KINDS[1]:
+        return max(_of_parts(answer.split(","), each.split(",")) for each in right)
+    wanted = [each.split(";")[0] for each in right] if kind == KINDS[3] else right
+    return max(_f1(_locomo_stems(answer), _locomo_stems(each)) for each in wanted)
+
+
+def _of_parts(given: Sequence[str], wanted: Sequence[str]) -> float:
+    """Return the mean over the parts of a right answer of the best F1 of a part that is given."""
+    parts = [_locomo_stems(part) for part in given]
+    return sum(max(_f1(part, _locomo_stems(each)) for part in parts) for each in wanted) / len(wanted)
+
+
+def _locomo_stems(text: str) -> list[str]:
+    plain = _LOCOMO_LEFT_OUT.sub(" ", text.lower().translate(_PUNCTUATION))
+    return [str(_STEMMER.stemWord(word)) for word in plain.split()]

@@ -29,7 +29,7 @@ from ..track import Cast, Rollout, Usual
 from .judge import judged
 from .scoring import RIGHT_FROM, RULES, abstains, is_exact, read_answer, score_by_rule, token_f1
 
-Judge = Literal["f1", "exact", "model"]
+Judge = Literal["f1", "exact", "locomo", "model"]
 """Who scores answers: one of the rules, or the model that ``user_model`` names."""
 JUDGES: tuple[Judge, ...] = get_args(Judge)
 
@@ -105,7 +105,8 @@ class ConversationsTrack(ReadingTrack[Task]):
         """Score a reply by rule."""
         answer, question = read_answer(raw), history_of(task).by_question[check.id]
         rule = next((rule for rule in RULES if rule == self.judge), RULES[0])
-        return Mark(check.id, raw, score_by_rule(answer, question.answers, rule), readable=answer is not None)
+        score = score_by_rule(answer, question.answers, rule, kind=question.kind)
+        return Mark(check.id, raw, score, readable=answer is not None)
 
     async def judged(self, task: Task, check: Check, raw: str, judge: LanguageModel) -> Mark:
         """Score a reply as the track's judge does; where a model's verdict cannot be read, the rule's holds."""

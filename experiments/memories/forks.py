@@ -22,7 +22,7 @@ from ...policies.lm.lexical import LexicalEmbedder
 from ...policies.memory import open_memory
 from ...policies.memory.packages.process import process_of
 from ..command import run
-from .table import HERE, PACKAGES
+from .rows import HERE, PACKAGES
 
 APART = 30
 """Writes of a row."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ...data.resources import resource
@@ -36,8 +37,12 @@ class Scale:
         return 50.0 if span <= 0 else round(2 + 96 * (value - self.low) / span, 2)
 
 
+@cache
 def environment() -> jinja2.Environment:
-    """Return where templates of this folder are rendered, with the ways to write figures."""
+    """Return where templates of this folder are rendered, with the ways to write figures.
+
+    To translate the report's template takes as long as all of its text; each is translated once.
+    """
     import jinja2  # imported late: most commands make no page
 
     pages = jinja2.Environment(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -29,6 +30,8 @@ NO_TIME = datetime.fromtimestamp(0, UTC)
 """Memories have no times; LangGraph's items must."""
 TEXTS = ("text", "content", "data")
 """Fields of a value of which one has what the user said."""
+EQUAL = {"$eq": operator.eq, "$ne": operator.ne}
+ORDERED = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
 
 
 class LangGraphStore(BaseStore):
@@ -96,7 +99,7 @@ class LangGraphStore(BaseStore):
                 newest = [Memorized(f"message-{i}", message.text) for i, message in enumerate(context.messages)]
                 known = [*sorted(context.items, key=lambda item: item.rank), *reversed(newest)]
             found += [self._item(user, item) for item in known]
-        wanted = [item for item in found if all(item.value.get(k) == v for k, v in (op.filter or {}).items())]
+        wanted = [item for item in found if _meets(item.value, op.filter or {})]
         return wanted[op.offset : op.offset + op.limit]
 
     def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
@@ -113,6 +116,30 @@ class LangGraphStore(BaseStore):
 
     def _item(self, user: str, item: Memorized) -> SearchItem:
         return SearchItem((*self._prefix, user), item.id, {"text": item.text}, NO_TIME, NO_TIME)
+
+
+def _meets(value: Any, wanted: Any) -> bool:
+    """Tell whether a value meets a filter, as LangGraph's own stores have it. Raises ValueError for another operator.
+
+    ``$gt`` and its like compare numbers; a text that is none raises ValueError there too.
+    """
+    match wanted:
+        case dict() if any(name.startswith("$") for name in wanted):
+            return all(_compared(value, name, other) for name, other in wanted.items())
+        case dict():
+            return isinstance(value, dict) and all(_meets(value.get(name), part) for name, part in wanted.items())
+        case list() | tuple():
+            same = isinstance(value, list | tuple) and len(value) == len(wanted)
+            return same and all(map(_meets, value, wanted))
+    return bool(value == wanted)
+
+
+def _compared(value: Any, name: str, other: Any) -> bool:
+    if name in EQUAL:
+        return bool(EQUAL[name](value, other))
+    if name in ORDERED:
+        return bool(ORDERED[name](float(value), float(other)))
+    raise ValueError(f"filter: {name!r} is no operator; there are {', '.join((*EQUAL, *ORDERED))}")
 
 
 def _messages_in(value: Mapping[str, Any]) -> list[Message]:

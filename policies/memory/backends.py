@@ -15,7 +15,7 @@ from .entities import EntityMemory
 from .episodes import EpisodeMemory
 from .graph import GraphMemory
 from .notes import NoteMemory
-from .packages.memory import LangMemMemory, Mem0Memory
+from .packages.memory import AMemMemory, LangMemMemory, Mem0GraphMemory, Mem0Memory
 from .playbook import PlaybookMemory
 from .protocol import Memory
 
@@ -31,7 +31,9 @@ SHIPPED: dict[str, Backend] = {
     "graph": GraphMemory,
     "episodes": EpisodeMemory,
     "mem0ai": Mem0Memory,
+    "mem0ai-kuzu": Mem0GraphMemory,
     "langmem": LangMemMemory,
+    "a-mem-package": AMemMemory,
 }
 MEMORIES: Registry[Backend] = Registry("memory", "mnemotune.memories", SHIPPED)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 from ..forms import TEXT, ReplyForm, items, one_of, record
@@ -18,7 +17,7 @@ from ..policy import MemoryPolicy
 from ..replies import ReplyError, as_text
 from ..text import stems
 from .linked import LinkedMemory, listed_entries
-from .stores import Entry, MemoryState
+from .stores import Derived, Entry, MemoryState
 from .writers import Writing, filled, indented, known_id, listed
 
 RELATIONS = ReplyForm.of("facts", record(facts=items(record(source=TEXT, relation=TEXT, target=TEXT))))
@@ -55,7 +54,7 @@ class GraphMemory(LinkedMemory):
     def __init__(self, policy: MemoryPolicy, model: LanguageModel, embedder: Embedder) -> None:
         """Start empty."""
         super().__init__(policy, model, embedder)
-        self._known: tuple[tuple[Entry, ...], _Graph] = (), _Graph(())
+        self._graph = Derived(_Graph)
 
     async def _write(self, writing: Writing) -> MemoryState:
         state = writing.state
@@ -73,25 +72,17 @@ class GraphMemory(LinkedMemory):
         kept = (entry for entry in state.entries if entry.id not in gone)
         return replace(state, entries=(*kept, *new), next_id=state.next_id + len(new))
 
-    def _graph(self, state: MemoryState) -> _Graph:
-        """Return the things of a state, which are looked through once for each write."""
-        entries, graph = self._known
-        if entries is not state.entries:
-            graph = _Graph([*map(_as_edge, state.entries)])
-            self._known = state.entries, graph
-        return graph
-
     async def _found(self, query: str, state: MemoryState, top_k: int) -> list[int]:
         """Return the places of the most similar relations, and of those of the things that the query names."""
         similar = await self._most_similar(query, state, range(len(state.entries)), top_k)
-        return self._with_linked(state, [*similar, *self._graph(state).named(_words(query))])
+        return self._with_linked(state, [*similar, *self._graph.of(state.entries).named(_words(query))])
 
     def _linked(self, state: MemoryState, place: int) -> Sequence[int]:
         """Return the relations of an edge's two things, those of the rarer one first, each the newest first.
 
         A thing of most relations, as the user is, leads nowhere.
         """
-        graph = self._graph(state)
+        graph = self._graph.of(state.entries)
         around = sorted((graph.having(thing) for thing in graph.things[place]), key=len)
         return [i for near in around if 2 * len(near) < len(state.entries) for i in near if i != place]
 
@@ -106,7 +97,9 @@ class GraphMemory(LinkedMemory):
         Obsolete relations count too.
         """
         outdated = [line for entry in self._state.entries for line in _as_edge(entry).outdated]
-        return sum(map(what, outdated)) + await super().forget(what)
+        count = sum(map(what, outdated)) + await super().forget(what)
+        self._graph = Derived(_Graph)
+        return count
 
 
 async def _settled(writing: Writing, near: Sequence[Edge], new: Sequence[Edge]) -> tuple[set[int], list[Edge]]:
@@ -138,8 +131,9 @@ def _edge(given: Any) -> Edge:
 class _Graph:
     """The things of edges, found by the words of their names."""
 
-    def __init__(self, edges: Sequence[Edge]) -> None:
-        self.things = [[words for words in map(_words, (edge.source, edge.target)) if words] for edge in edges]
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        names = ((edge.source, edge.target) for edge in map(_as_edge, entries))
+        self.things = [[words for words in map(_words, ends) if words] for ends in names]
         """By place."""
         self._by_word: dict[str, list[int]] = {}
         for place, things in enumerate(self.things):
@@ -162,7 +156,6 @@ class _Graph:
         return [place for place in sorted(places, reverse=True) if any(map(fits, self.things[place]))]
 
 
-@lru_cache(maxsize=1 << 14)
 def _words(name: str) -> frozenset[str]:
     return frozenset(stems(name))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from typing import Any
 
 from ..base import Message
 from ..tool_texts import calls_text
-from .blocks import json_blocks
+from .blocks import json_blocks, value_of
 from .describing import TEXTS
 from .instructions import Instructions, read_manual
 from .sentences import words_of
@@ -19,13 +20,19 @@ _PARTS = re.compile(r"^(?:#{1,6} .*|</?[\w-]+[^>\n]*>)$", re.MULTILINE)
 """Headings and tags on lines of their own."""
 _SPEAKER = re.compile(r"^(?:=+ )?(user|human|assistant|ai)(?: message =+\s*|: )", re.IGNORECASE | re.MULTILINE)
 
+_SHOWN = re.compile(r'^Output: *(\{"\w+" *: *\["[^\n]*\]\})$', re.MULTILINE)
+"""An example of a reply with a list of texts."""
+_FENCED = re.compile(r"^[ \t]*```[ \t]*\n(.*?)\n[ \t]*```[ \t]*$", re.MULTILINE | re.DOTALL)
+_MERGED = re.compile(r'"event" *: *"<[^>]*>"')
+"""The form of a reply that says what becomes of each memory."""
+
 _ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant"}
 
 
 def extract(messages: Sequence[Message]) -> str | None:
     """Return what the last message's talk tells, as a list in the form that the prompt shows; None where it shows none.
 
-    The form is a JSON object with a list of objects that have a text.
+    The form is a JSON object with a list of texts, or of objects that have a text.
     """
     talk, around = _talk_in(messages[-1].content)
     shown = next(filter(None, map(_form_in, reversed(messages))), None) if talk else None
@@ -37,6 +44,30 @@ def extract(messages: Sequence[Message]) -> str | None:
     new = [note for note in notes if all(likeness(words_of(note).all, words) <= SAME_NOTE for words in known)]
     items = [_item(example, note, _who_said(note, talk), place) for place, note in enumerate(new)]
     return json.dumps({name: items}, ensure_ascii=False)
+
+
+def facts_to_merge(text: str) -> tuple[str, dict[str, str], list[str]] | None:
+    """Return instructions, known memories by id, and new facts, of a prompt that shows both as Python's lists.
+
+    None where it asks for no events.
+    """
+    if _MERGED.search(text) is None:
+        return None
+    fences = [(fence[0], _literal(fence[1].strip())) for fence in _FENCED.finditer(text)]
+    lists = [value for _, value in fences if isinstance(value, list)]
+    if not lists or not all(isinstance(fact, str) for fact in lists[-1]):
+        return None
+    known = {str(m["id"]): str(m["text"]) for m in lists[0] if isinstance(m, dict) and {"id", "text"} <= m.keys()}
+    for source, _ in [*fences, *json_blocks(text)]:
+        text = text.replace(source, "", 1)
+    return text, known, lists[-1]
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
 
 
 def extract_by_tools(tools: Sequence[Mapping[str, Any]], messages: Sequence[Message]) -> str | None:
@@ -62,8 +93,13 @@ def _instructions(before: Sequence[Message], around: str) -> Instructions:
     return read_manual(text)
 
 
-def _form_in(message: Message) -> tuple[str, Mapping[str, Any]] | None:
+def _form_in(message: Message) -> tuple[str, Mapping[str, Any] | str] | None:
     """Return the name of the list that a message shows last, and one of its items."""
+    for example in reversed([*_SHOWN.finditer(message.content)]):
+        value = value_of(example[1])
+        if isinstance(value, dict):
+            ((name, (item, *_)),) = value.items()
+            return name, str(item)
     for _, value in reversed(list(json_blocks(message.content))):
         if isinstance(value, dict) and len(value) == 1:
             ((name, items),) = value.items()
@@ -102,8 +138,10 @@ def _text_of(schema: Mapping[str, Any]) -> str:
     return next((key for key in TEXTS if (fields.get(key) or {}).get("type") == "string"), "")
 
 
-def _item(example: Mapping[str, Any], note: str, who: str, place: int) -> dict[str, Any]:
+def _item(example: Mapping[str, Any] | str, note: str, who: str, place: int) -> dict[str, Any] | str:
     """Return a note in the form of an example, with who said it and its number."""
+    if isinstance(example, str):
+        return note
     text = next(key for key in TEXTS if key in example)
     values = {"id": str(place), text: note} | {key: who for key, value in example.items() if value in _ROLES.values()}
     return {key: values[key] for key in example if key in values}

@@ -14,8 +14,10 @@ from .blocks import json_blocks, texts_in
 from .composing import compose
 from .describing import events_in, expectation_in, fact_form
 from .engineering import find_engineering_task, improve
-from .extracting import extract, extract_by_tools
+from .evolving import describe_note, evolve_note
+from .extracting import extract, extract_by_tools, facts_to_merge
 from .fields import find_form, without_form
+from .graphs import call_graph_tools
 from .instructions import read_labels
 from .linking import link_notes, notes_to_link, relations_to_settle, settle
 from .reading import Reading
@@ -37,7 +39,8 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
     if not messages:
         return ""
     if len(messages) > 1 and (tools := tools_in(messages[-1])):
-        return extract_by_tools(tools, messages[:-1]) or read_and_reply(messages[:-1], reading)
+        *asked, _ = messages
+        return call_graph_tools(tools, asked) or extract_by_tools(tools, asked) or read_and_reply(asked, reading)
     if (composed := compose(messages, reading)) is not None:
         return composed
     *history, last = messages
@@ -55,6 +58,10 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
         return settle(_without(text, blocks), *relations)
     if (linked := notes_to_link(blocks)) is not None:
         return link_notes(*linked)
+    if (described := describe_note(text) or evolve_note(text)) is not None:
+        return described
+    if (merging := facts_to_merge(text)) is not None:
+        return merge_facts(*merging)
     if '"ADD"' in text and len(blocks) >= 2:
         facts = blocks[1][1]
         listed = list(map(str, facts)) if isinstance(facts, list) else []

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ...lm.base import Embedder, LanguageModel, Message
 from ...policy import MemoryPolicy
 from ..builtin import BuiltinMemory
 from ..protocol import MemoryEvent
+from ..saving import state_as_json, state_of
 from ..stores import Entry, MemoryState
 from .endpoint import Endpoint
-from .process import Store, process_of
+from .process import PackageError, Store, process_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,6 @@ class PackageMemory(BuiltinMemory):
     """
 
     package = ""
-    dump = load = None  # type: ignore[assignment]  # what is remembered lies in the package's own store
 
     def __init__(self, policy: MemoryPolicy, model: LanguageModel, embedder: Embedder) -> None:
         """Start empty. Raises PackageError where the package's interpreter is not named."""
@@ -60,6 +61,40 @@ class PackageMemory(BuiltinMemory):
                 self._state = replace(self._state, store=new, names=left)
         return await super().forget(what)
 
+    async def dump(self) -> Any:
+        """Return the present state as plain JSON values, with what the package keeps."""
+        state = self._state
+        values = state_as_json(state) | {"names": [*state.names]}
+        if state.store is None:
+            return values
+        return values | {"store": await self._process.ask("dump", store=state.store.name)}
+
+    async def load(self, values: Any) -> None:
+        """Go back to a state that ``dump`` has returned. Raises ValueError, naming the field at fault."""
+        given = {**values} if isinstance(values, dict) else values
+        names, kept = (given.pop("names", []), given.pop("store", None)) if isinstance(given, dict) else ([], None)
+        state = state_of(given)
+        if not isinstance(names, list) or len(names) != len(state.entries):
+            raise ValueError("names: not one name for each of `entries`")
+        if names and kept is None:
+            raise ValueError("store: missing")
+        pairs = [[name, entry.text] for name, entry in zip(names, state.entries, strict=True)]
+        store = None if kept is None else await self._loaded(kept, pairs)
+        fields = (state.buffer, state.entries, state.next_id, state.start, state.observed)
+        await self.restore(PackageState(*fields, store=store, names=tuple(names)))
+
+    async def _loaded(self, kept: Any, pairs: Sequence[Sequence[str]]) -> Store:
+        """Return a new store that holds what another one kept, of which the names and texts are known."""
+        store = self._process.store()
+        try:
+            async with self._endpoint.open() as endpoint:
+                listed = await self._process.ask("load", new=store.name, endpoint=endpoint, values=kept)
+        except PackageError as error:
+            raise ValueError(f"store: {error}") from None
+        if listed != pairs:
+            raise ValueError("store: it does not hold the memories of `entries`")
+        return store
+
     async def aclose(self) -> None:
         """Stop serving the model to the package."""
         await self._endpoint.aclose()
@@ -78,7 +113,8 @@ class PackageMemory(BuiltinMemory):
 
     async def _written(self, after: MemoryState, evicted: tuple[Message, ...]) -> tuple[MemoryState, MemoryEvent]:
         state, new = self._state, self._process.store()
-        messages = [{"role": m.role, "content": m.content} for m in evicted if m.role in ("user", "assistant")]
+        spoken = [message for message in evicted if message.role != "system" and message.text.strip()]
+        messages = [{"role": "user" if m.role == "tool" else m.role, "content": m.text} for m in spoken]
         if not messages:
             return after, MemoryEvent(evicted, state.lines, state.lines)
         async with self._endpoint.open() as endpoint:
@@ -97,12 +133,24 @@ class PackageMemory(BuiltinMemory):
 
 
 class Mem0Memory(PackageMemory):
-    """Mem0's."""
+    """Mem0's, of version 2."""
 
     package = "mem0ai"
+
+
+class Mem0GraphMemory(PackageMemory):
+    """Mem0's with its graph, of version 1. Its search asks the model which things a query names."""
+
+    package = "mem0ai-kuzu"
 
 
 class LangMemMemory(PackageMemory):
     """LangMem's."""
 
     package = "langmem"
+
+
+class AMemMemory(PackageMemory):
+    """A-Mem's."""
+
+    package = "a-mem-package"

@@ -7,6 +7,7 @@ import atexit
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -21,7 +22,11 @@ from typing import Any
 from ....data.errors import MnemotuneError
 from ..protocol import MemoryFault
 
-HOST = Path(__file__).with_name("host.py")
+HOSTED = "hosted"
+HERE = Path(__file__).parent
+OFFLINE = {"MEM0_TELEMETRY": "False", "ANONYMIZED_TELEMETRY": "False", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+LEADS_ELSEWHERE = re.compile(r"(?i)[A-Z0-9_]*API_KEY|OPENAI_.*|OPENROUTER_.*|(HTTPS?|ALL)_PROXY")
+"""Variables by which a package would call another endpoint than ours."""
 LAST_CHARACTERS = 500
 """Of what a process that ended has printed, in the error."""
 
@@ -52,15 +57,17 @@ class Process:
         self._numbers = itertools.count()
         self._waiting: dict[int, Future[Any]] = {}
         self._sending = threading.Lock()
-        environment = os.environ | {"MEM0_TELEMETRY": "False", "MEM0_DIR": str(self.folder / "home")}
+        home = {"MEM0_DIR": str(self.folder / "home")}
+        kept = {name: value for name, value in os.environ.items() if not LEADS_ELSEWHERE.fullmatch(name)}
         try:
             with self._errors.open("w") as errors:
                 self._process = subprocess.Popen(  # noqa: S603 - the interpreter that its user has named
-                    [python, str(HOST), package, str(self.folder)],
+                    [_absolute(python), "-m", HOSTED, package, str(self.folder)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=errors,
-                    env=environment,
+                    env=kept | OFFLINE | home,
+                    cwd=HERE,
                     text=True,
                     encoding="utf-8",
                 )
@@ -126,9 +133,14 @@ class Process:
                 future.set_exception(MemoryFault(what))
 
 
+def python_variable(package: str) -> str:
+    """Return the environment variable that names a package's interpreter."""
+    return f"MNEMOTUNE_{package.upper().replace('-', '_')}_PYTHON"
+
+
 def process_of(package: str) -> Process:
     """Return the process of a package. Raises PackageError where its interpreter is not named."""
-    variable = f"MNEMOTUNE_{package.upper()}_PYTHON"
+    variable = python_variable(package)
     python = os.environ.get(variable)
     if not python:
         raise PackageError(
@@ -150,3 +162,7 @@ def _started(package: str, python: str) -> Process:
             before.end()
         _running[key] = Process(package, python)
     return _running[key]
+
+
+def _absolute(python: str) -> str:
+    return str(Path(python).absolute()) if os.sep in python else python

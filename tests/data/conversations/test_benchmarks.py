@@ -69,7 +69,7 @@ def test_longmemevals_sessions_are_sorted_and_what_has_the_answer_is_the_evidenc
         ("locomo", LOCOMO | {"conversation": {"session_1": [{"text": "x"}]}}, "dia_id: must be the turn's id"),
         ("locomo", 7, "sample_id: must be the conversation's name"),
         ("longmemeval", LONGMEMEVAL | {"haystack_dates": ["2023/05/20"]}, "must be of the same length"),
-        ("longmemeval", LONGMEMEVAL | {"haystack_dates": ["soon"] * 3}, "'soon' is no time"),
+        ("longmemeval", LONGMEMEVAL | {"haystack_dates": ["soon"] * 3}, "haystack_dates: 'soon' is no time"),
         ("longmemeval", LONGMEMEVAL | {"question": " "}, "question: is empty"),
         ("longmemeval", LONGMEMEVAL | {"answer": None}, "answer: must be a text"),
         (

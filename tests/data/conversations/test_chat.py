@@ -73,7 +73,7 @@ def test_broken_lines_are_left_out_by_file_and_line_and_lose_nothing_else(tmp_pa
         "is not JSON",
         "must be an object",
         "content: must be",
-        "'soon' is no time",
+        "time: 'soon' is no time",
         "'boss' is neither",
         "role: must",
     )

@@ -48,6 +48,26 @@ def test_the_best_of_several_right_answers_counts_and_without_any_abstaining_is_
 
 
 @pytest.mark.parametrize(
+    ("answer", "right", "kind", "score"),
+    [
+        ("she painted sunsets", "paint a sunset", "one turn", 0.8),
+        ("pottery, camping", "camping, painting, swimming", "several turns", 1 / 3),
+        ("pottery, camping", "camping, painting, swimming", "one turn", 0.4),
+        ("likely yes", "Likely yes; she collects books", "open", 1.0),
+        ("cats and dogs", "cats, dogs", "one turn", 1.0),
+        ("mother-in-law", "mother in law", "one turn", 0.0),
+        ("It is not mentioned.", None, "abstention", 1.0),
+        ("I don't know.", None, "abstention", 0.0),
+    ],
+)
+def test_locomos_rule_scores_as_its_own_evaluation_does(
+    answer: str, right: str | None, kind: str, score: float
+) -> None:
+    rights = () if right is None else (right,)
+    assert score_by_rule(answer, rights, "locomo", kind=kind) == pytest.approx(score)
+
+
+@pytest.mark.parametrize(
     "answer",
     [
         "not mentioned",

@@ -66,6 +66,41 @@ def test_what_a_graph_puts_is_observed_and_searched_under_the_policy(memories: A
     assert memories.list_namespaces(max_depth=1) == [("memories",)]
 
 
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"text": "12"},
+        {"text": {"$eq": "12"}},
+        {"text": {"$ne": "12"}},
+        {"text": {"$gt": 3, "$lte": "12"}},
+        {"text": {"$gte": 12}},
+        {"text": {"$lt": 12}},
+        {"text": {"deeper": "12"}},
+        {"text": ["12"]},
+        {"other": {"$ne": 1}},
+        {},
+    ],
+)
+def test_a_filter_means_what_it_means_in_langgraphs_own_store(memories: Any, wanted: dict[str, Any]) -> None:
+    from langgraph.store.memory import InMemoryStore
+
+    own, texts = InMemoryStore(), ("3", "12", "30")
+    for text in texts:
+        memories.put(ANN, text, {"text": text})
+    found = memories.search(ANN, query="12", limit=9)
+    for item in found:
+        own.put(ANN, item.key, item.value)
+    assert len(found) == len(texts)
+    expected = {item.key for item in own.search(ANN, filter=wanted, limit=9)}
+    assert {item.key for item in memories.search(ANN, query="12", filter=wanted, limit=9)} == expected
+
+
+def test_an_operator_that_langgraph_does_not_have_is_refused(memories: Any) -> None:
+    memories.put(ANN, "a", {"text": "I run."})
+    with pytest.raises(ValueError, match=r"'\$in' is no operator; there are \$eq, \$ne, \$gt"):
+        memories.search(ANN, query="run", filter={"text": {"$in": ["run"]}})
+
+
 def test_what_is_no_memory_is_refused_with_what_to_do(memories: Any) -> None:
     from langgraph.store.base import InvalidNamespaceError
 

@@ -151,7 +151,7 @@ def test_a_memory_that_nobody_brings_is_a_mistake_of_the_policy(tmp_path: Path) 
     file.write_text("{backend: elephant, write: {mode: none}}", encoding="utf-8")
     with pytest.raises(
         PolicyError,
-        match=r"mine.yaml: backend: there is no memory 'elephant'; there are builtin, core-and-archive, ",
+        match=r"mine.yaml: backend: there is no memory 'elephant'; there are a-mem-package, builtin, ",
     ):
         load_policy(file)
     file.write_text("{backend: builtin, write: {mode: none}}", encoding="utf-8")

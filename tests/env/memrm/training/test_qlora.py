@@ -1,21 +1,18 @@
-# ruff: noqa: E402
-"""The GPU recipe, whole, on a CPU: a small random Qwen3 in four bits, with an adapter; and MemGym's adapter layout."""
+"""The GPU recipe, whole, on a CPU: a small random Qwen3 in four bits, with an adapter; and MemGym's adapter layout.
+
+The libraries take longer to import than the tests of a folder: only the process that runs these tests does it.
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-for library in ("torch", "transformers", "peft", "trl", "bitsandbytes", "datasets"):
-    pytest.importorskip(library, reason=f"adapters need {library}, of the extra memrm")
-
-import torch
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from mnemotune.env.memrm.model.checkpoint import ADAPTER, CheckpointError
 from mnemotune.env.memrm.model.memgym import load_memgym, read_memgym, score_prompts, write_memgym
@@ -23,14 +20,20 @@ from mnemotune.env.memrm.model.scoring import load_memrm
 from mnemotune.env.memrm.model.tokens import PAD, train_tokens
 from mnemotune.env.memrm.rows.row import Row, write_rows
 from mnemotune.env.memrm.training.examples import read_examples
-from mnemotune.env.memrm.training.qlora import train_adapter
 from mnemotune.env.memrm.training.recipe import RecipeError, TrainingRecipe
+
+for library in ("torch", "transformers", "peft", "trl", "bitsandbytes", "datasets"):
+    if find_spec(library) is None:
+        pytest.skip(f"adapters need {library}, of the extra memrm", allow_module_level=True)
 
 MakeRow = Callable[..., Row]
 
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import torch
+    from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
     folder = tmp_path_factory.mktemp("base")
     tokens = train_tokens(["I moved to the coast last week.\nAnswer:"] * 9, size=300)
     PreTrainedTokenizerFast(tokenizer_object=tokens.tokenizer, pad_token=PAD).save_pretrained(folder)
@@ -59,6 +62,8 @@ def recipe(base: Path, tmp_path: Path, rows: list[Row]) -> TrainingRecipe:
 
 @pytest.mark.slow
 def test_the_gpu_recipe_runs_from_rows_to_scores(recipe: TrainingRecipe, tmp_path: Path, rows: list[Row]) -> None:
+    from mnemotune.env.memrm.training.qlora import train_adapter
+
     heard: dict[str, float] = {}
     examples = read_examples(recipe)
 
@@ -86,6 +91,8 @@ def test_the_gpu_recipe_runs_from_rows_to_scores(recipe: TrainingRecipe, tmp_pat
 
 
 def test_a_base_that_is_not_there_is_named(recipe: TrainingRecipe, tmp_path: Path) -> None:
+    from mnemotune.env.memrm.training.qlora import train_adapter
+
     lost = recipe.model_copy(update={"model": recipe.model.model_copy(update={"base": str(tmp_path / "none")})})
     with pytest.raises(RecipeError, match=r"model\.base"):
         train_adapter(lost, read_examples(lost), tmp_path / "out", resume=False, log=lambda *_: None)
@@ -94,7 +101,9 @@ def test_a_base_that_is_not_there_is_named(recipe: TrainingRecipe, tmp_path: Pat
 @pytest.fixture
 def published(base: Path, tmp_path: Path) -> Path:
     """An adapter as MemGym publishes it: in ``checkpoint-500`` of a folder, its base model named."""
+    import torch
     from peft import LoraConfig, get_peft_model
+    from transformers import Qwen3ForCausalLM
 
     model = Qwen3ForCausalLM.from_pretrained(base)
     torch.manual_seed(1)
@@ -114,6 +123,8 @@ def test_the_published_layout_scores_memgym_rows(published: Path, tmp_path: Path
 
 
 def test_an_adapter_changes_the_scores_of_its_base(published: Path, base: Path) -> None:
+    from transformers import Qwen3ForCausalLM
+
     from mnemotune.env.memrm.model.torch_runner import TransformersRunner
 
     adapted = load_memgym(published, window=2000)

@@ -77,3 +77,62 @@ def test_where_no_tool_fits_or_nobody_speaks_the_reply_is_as_without_tools(tools
 
 def test_a_talk_without_a_form_is_answered_as_ever() -> None:
     assert not said(Message("user", f"Here is a talk.\n{LINES}")).startswith("{")
+
+
+FEW_SHOTS = """You organize what users tell. Keep every detail of the user.
+
+User: Hi.
+Output: {"facts" : []}
+
+User: Hi, my name is John. I am a software engineer.
+Output: {"facts" : ["Name is John", "Is a Software engineer"]}
+
+Return the facts in a JSON format as shown above.
+"""
+MERGE = """Old Memory:
+        [
+            {"id" : "0", "text" : "User is a software engineer"}
+        ]
+Retrieved facts: ["Name is John"]
+
+    Below is the current content of my memory:
+
+    ```
+    %r
+    ```
+
+    The new retrieved facts are mentioned in the triple backticks.
+
+    ```
+    %r
+    ```
+
+    {
+        "memory" : [
+            {
+                "id" : "<ID of the memory>",
+                "event" : "<Operation to be performed>"    # Must be "ADD", "UPDATE", "DELETE", or "NONE"
+            }
+        ]
+    }
+"""
+
+
+def test_facts_are_texts_where_the_examples_of_a_reply_have_texts() -> None:
+    reply = json.loads(said(Message("system", FEW_SHOTS), Message("user", f"Input:\n{LINES}")))
+    assert reply["facts"][0] == TOLD
+
+
+def test_facts_are_merged_with_memories_that_a_prompt_shows_as_pythons_lists() -> None:
+    known = [{"id": "0", "text": "I work as a nurse in Porto."}]
+    prompt = MERGE % (known, ["I work as a nurse in Lisbon.", "I keep two parrots."])
+    events = json.loads(said(Message("user", prompt)))["memory"]
+    assert events == [
+        {"event": "UPDATE", "id": "0", "text": "I work as a nurse in Lisbon."},
+        {"event": "ADD", "text": "I keep two parrots."},
+    ]
+
+
+def test_where_nothing_is_known_every_fact_is_new() -> None:
+    prompt = MERGE.replace("    ```\n    %r\n    ```\n", "", 1) % (["I keep two parrots."],)
+    assert json.loads(said(Message("user", prompt)))["memory"] == [{"event": "ADD", "text": "I keep two parrots."}]

@@ -1,0 +1,69 @@
+"""Which memories are good for which work: presets, native memories and packages on every track.
+
+python -m mnemotune.experiments.memories.matrix [ROWS] [--only TRACK ...] [--conversations FILE]
+
+Each track at its usual budget. ROWS is the file of rows, to which each is added as it comes; what it has is not
+measured again. The conversations are those of a file of yours, and left out without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...env import Summary
+from ...env.statistics import paired_difference
+from ...optimizer.views.table import markdown_lines, with_interval
+from ..command import run
+from .rows import ROWS, Place, contenders, measured
+from .table import DATA
+
+SOURCES = {
+    "dialogue": DATA,
+    "codeqa": "generated:12@8827",
+    "research": "generated:12@8827",
+    "tools": "workshop",
+    "swe": "repairs",
+    "web": "desks",
+}
+"""The data of each track."""
+
+
+def cell(summary: Summary | None, rag: Summary) -> str:
+    """Return a memory's score on a track, with a mark where it is surely above or below rag's."""
+    if summary is None:
+        return ""
+    difference = paired_difference(summary.by_group, rag.by_group)
+    mark = " +" if difference.low > 0 else " -" if difference.high < 0 else ""
+    return f"{with_interval(summary.memory_score)}{mark}"
+
+
+def lines(found: Mapping[Place, Mapping[str, Summary]]) -> list[str]:
+    """Return the matrix: a row for each memory, a column for each track."""
+    heads = ["memory", *(f"{p.track}, {s['rag'].groups} groups, {p.tokens} tokens" for p, s in found.items())]
+    names = dict.fromkeys(name for summaries in found.values() for name in summaries)
+    cells = [[name, *(cell(summaries.get(name), summaries["rag"]) for summaries in found.values())] for name in names]
+    return [*markdown_lines(heads, cells)]
+
+
+def main(
+    path: Annotated[Path, typer.Argument(help="The file of rows.", metavar="[ROWS]")] = ROWS,
+    only: Annotated[list[str] | None, typer.Option(help="These tracks alone.")] = None,
+    conversations: Annotated[str | None, typer.Option(help="Conversations, as `data import` writes them.")] = None,
+) -> None:
+    """Score every memory on every track."""
+    sources = SOURCES | ({"conversations": conversations} if conversations else {})
+    found, left = dict[Place, Mapping[str, Summary]](), dict[str, None]()
+    for track, source in sources.items():
+        if not only or track in only:
+            place = Place.usual(track, source)
+            found[place], absent = measured(path, place, contenders())
+            left |= dict.fromkeys(absent)
+    print("\n".join(["", *lines(found), "", *left]))
+
+
+if __name__ == "__main__":
+    run(main)

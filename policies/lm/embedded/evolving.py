@@ -1,0 +1,55 @@
+"""Notes in the forms of A-Mem's own prompts: what describes a note, and which of the nearest notes it is linked to."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from .describing import keywords
+from .linking import MOST_LINKS, RELATED
+from .sentences import words_of
+from .writing import likeness
+
+_ANALYSIS = re.compile(r'"keywords": \[.*"context":.*"tags": \[.*^\s*Content for analysis:\s*(.*)\Z', re.DOTALL | re.M)
+_EVOLUTION = re.compile(r"^\s*content: (.*?)^\s*keywords: .*^\s*The nearest neighbors memories", re.DOTALL | re.M)
+_ASKS = '"suggested_connections"'
+_NEIGHBOUR = re.compile(
+    r"^\s*memory_id:(?P<id>[^\t\n]+)\t.*?memory content: (?P<content>[^\t]*)\tmemory context: (?P<context>[^\t]*)"
+    r"\tmemory keywords: [^\t]*\tmemory tags: \[(?P<tags>[^\t]*)\]$",
+    re.MULTILINE,
+)
+_SPEAKER = re.compile(r"^(?:user|assistant): ")
+
+
+def describe_note(text: str) -> str | None:
+    """Return keywords, a context and tags of the note at the end of a prompt that asks for them; None elsewhere."""
+    asked = _ANALYSIS.search(text)
+    if asked is None:
+        return None
+    words = keywords(_SPEAKER.sub("", asked[1].strip()))
+    about = max(words, key=len, default="nothing much")
+    described = {"keywords": words, "context": f"The talk is about {about}.", "tags": [about]}
+    return json.dumps(described, ensure_ascii=False)
+
+
+def evolve_note(text: str) -> str | None:
+    """Return which of the notes that a prompt lists the new one is linked to; None where it asks for no such thing."""
+    asked = _EVOLUTION.search(text) if _ASKS in text else None
+    if asked is None:
+        return None
+    content = _SPEAKER.sub("", asked[1].strip())
+    words, known = words_of(content).all, [*_NEIGHBOUR.finditer(text)]
+    alike = {note["id"]: likeness(words, words_of(_SPEAKER.sub("", note["content"])).all) for note in known}
+    closest = sorted((name for name in alike if alike[name] >= RELATED), key=lambda name: -alike[name])[:MOST_LINKS]
+    tags = [[tag.strip(" '\"") for tag in note["tags"].split(",") if tag.strip()] for note in known]
+    shared = [tag for note, own in zip(known, tags, strict=True) if note["id"] in closest for tag in own]
+    telling = max(keywords(content), key=len, default="")
+    reply = {
+        "should_evolve": bool(closest),
+        "actions": ["strengthen"] if closest else [],
+        "suggested_connections": closest,
+        "tags_to_update": [*dict.fromkeys(filter(None, [telling, *shared]))],
+        "new_context_neighborhood": [note["context"] for note in known],
+        "new_tags_neighborhood": tags,
+    }
+    return json.dumps(reply, ensure_ascii=False)
