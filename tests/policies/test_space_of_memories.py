@@ -18,8 +18,10 @@ from mnemotune.optimizer.views.tracking.figures import policy_params
 from mnemotune.policies import MemoryPolicy, PolicyError, load_policy
 from mnemotune.policies.files import parse_policy
 from mnemotune.policies.knob import Knob, Range, When
+from mnemotune.policies.memory.backends import SHIPPED
+from mnemotune.policies.memory.packages.memory import PackageMemory
 from mnemotune.policies.prompts import Templates
-from mnemotune.policies.space import NATIVE, OF_MEMORIES, REGISTERED, Space
+from mnemotune.policies.space import BUILTIN, NATIVE, OF_MEMORIES, PACKAGES, REGISTERED, Space
 
 OF_LINKS = {"knobs.links": 1, "knobs.neighbours": 10}
 SHARED = {"write": {"mode": "facts"}, "update_every": 2, "buffer_size": 4, "store": "external", "top_k": 30}
@@ -31,6 +33,12 @@ def under(backend: str | None, **values: Any) -> MemoryPolicy:
 
 def parts(when: When | None) -> list[When]:
     return [] if when is None else [when, *parts(when.also)]
+
+
+def test_the_table_knows_which_memories_ship_and_which_of_them_are_packages() -> None:
+    packages = {name for name, made in SHIPPED.items() if isinstance(made, type) and issubclass(made, PackageMemory)}
+    assert packages == {*PACKAGES}
+    assert SHIPPED.keys() - packages == {BUILTIN, *NATIVE}
 
 
 def test_each_knob_of_a_memory_that_ships_names_its_memories_invariant_1() -> None:
