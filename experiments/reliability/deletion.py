@@ -17,7 +17,7 @@ import logging
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import astuple, dataclass
 from itertools import count
@@ -43,7 +43,7 @@ from ...policies.lm.lexical import LexicalEmbedder
 from ...policies.lm.serving import Served, listening
 from ..command import run
 
-PRESETS = ("rag", "awe", "awi", "mem0", "a-mem", "ace")
+PRESETS = ("rag", "awe", "awi", "mem0", "mem0-g", "a-mem", "nemori", "ace", "letta")
 FACTS_A_USER = 50
 SEED = 20261126
 FAILS_EACH = 20
@@ -194,7 +194,7 @@ async def delete(preset: str, users: Sequence[Scenario], folder: Path) -> Deleti
     """Tell an assistant the users' lives, forget all their facts, and look for them."""
     file, facts = folder / "memories.db", {user.id: facts_of(user) for user in users}
     every = [(user, fact) for user, each in facts.items() for fact in each]
-    removed: list[str] = []
+    removed: list[tuple[str, str]] = []
     with logged(folder / LOG):
         async with endpoint() as url:
             deployment = Deployment(load_policy(preset), "openai:embedded", "lexical:1024", 1000)
@@ -204,7 +204,7 @@ async def delete(preset: str, users: Sequence[Scenario], folder: Path) -> Deleti
                 held = [await states(store.memory(user), fact) for user, fact in every]
                 began = time.monotonic()
                 for user, fact in every:
-                    removed += await store.forget(user, fact)
+                    removed += [(user, text) for text in await store.forget(user, fact)]
                 seconds = time.monotonic() - began
                 behind = [*texts_behind(store)]
                 bytes_left = bytes_in(folder)
@@ -212,13 +212,21 @@ async def delete(preset: str, users: Sequence[Scenario], folder: Path) -> Deleti
     with MemoryStore(file, load_policy(preset), EmbeddedModel(), LexicalEmbedder()) as store:
         left = [await states(store.memory(user), fact) for user, fact in every]
         parts = [await in_part(store.memory(user), fact) for user, fact in every]
-        kept = {text for user in facts for text in (await texts_of(store.memory(user), ""))[:-1]}
-    gone = [text for text in {*removed} if not any(text in other for other in kept)]
+        kept = {user: await texts_of(store.memory(user), "") for user in facts}
+    gone = [text for user, text in {*removed} if not _is_said(text, user, kept)]
     in_files = sum(_escaped(text) in bytes_left for text in gone)
     log = (folder / LOG).read_bytes()
     in_log = sum(fact.encode() in log or _escaped(fact) in log for _, fact in every)
     figures = sum(left), in_process, in_files, in_log, sum(parts)
     return Deletion(len(held), sum(held), len(removed), *figures, seconds)
+
+
+def _is_said(text: str, user: str, kept: Mapping[str, Sequence[str]]) -> bool:
+    """Tell whether a text that a user's memory has lost is shown by some memory, or saved by another user's."""
+    return any(
+        any(text in shown for shown in texts) or (other != user and _escaped(text) in saved.encode())
+        for other, (*texts, saved) in kept.items()
+    )
 
 
 def _escaped(text: str) -> bytes:
