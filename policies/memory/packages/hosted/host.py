@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -45,15 +45,17 @@ class Host:
         self.stores: dict[str, Store] = {}
         self.locks: dict[str, threading.Lock] = {}
         self.copied: list[float] = []
+        self.first = threading.Lock()
+        """Packages are loaded with the first store, and not all of them stand to be loaded by several threads."""
 
     @contextmanager
     def using(self, name: str, endpoint: Json | None = None) -> Iterator[Store]:
-        """Hold a store, bound to an endpoint."""
+        """Hold a store to read it, bound to an endpoint; names that this takes are not counted as the store's."""
         with self.locks[name]:
             store = self.stores[name]
             if endpoint is not None:
                 store.bind(endpoint)
-            with counting(store.made):
+            with counting([*store.made]):
                 yield store
 
     @contextmanager
@@ -61,12 +63,13 @@ class Host:
         """Make the store ``new``, from a copy of ``store`` where there is one; where the block fails, it is removed."""
         began = time.perf_counter()
         name, source, endpoint = request["new"], request.get("store"), request["endpoint"]
-        opened = self.kind(self.folder / name, endpoint, self.stores[source] if source else None)
+        with nullcontext() if self.copied else self.first:
+            opened = self.kind(self.folder / name, endpoint, self.stores[source] if source else None)
         self.stores[name], self.locks[name] = opened, threading.Lock()
         self.copied.append(time.perf_counter() - began)
         try:
-            with self.using(name, endpoint) as store:
-                yield store
+            with self.using(name, endpoint), counting(opened.made):
+                yield opened
         except BaseException:
             self.drop(name)
             raise
@@ -96,8 +99,9 @@ class Host:
             case "load":
                 with self.new(request) as store:
                     store.load(request["values"])
+                    listing = store.listing()
                     store.made[0] = int(request["values"]["made"])
-                    return store.listing()
+                    return listing
             case "copies":
                 return self.copied
             case other:
