@@ -45,8 +45,9 @@ class Host:
         self.stores: dict[str, Store] = {}
         self.locks: dict[str, threading.Lock] = {}
         self.copied: list[float] = []
+        self.loaded = False
         self.first = threading.Lock()
-        """Packages are loaded with the first store, and not all of them stand to be loaded by several threads."""
+        """Held by the first requests: they load the package, and few stand to be loaded by several threads at once."""
 
     @contextmanager
     def using(self, name: str, endpoint: Json | None = None) -> Iterator[Store]:
@@ -63,8 +64,7 @@ class Host:
         """Make the store ``new``, from a copy of ``store`` where there is one; where the block fails, it is removed."""
         began = time.perf_counter()
         name, source, endpoint = request["new"], request.get("store"), request["endpoint"]
-        with nullcontext() if self.copied else self.first:
-            opened = self.kind(self.folder / name, endpoint, self.stores[source] if source else None)
+        opened = self.kind(self.folder / name, endpoint, self.stores[source] if source else None)
         self.stores[name], self.locks[name] = opened, threading.Lock()
         self.copied.append(time.perf_counter() - began)
         try:
@@ -76,6 +76,12 @@ class Host:
 
     def answer(self, request: Json) -> Any:
         """Carry out a request."""
+        with nullcontext() if self.loaded else self.first:
+            reply = self._reply(request)
+        self.loaded = True
+        return reply
+
+    def _reply(self, request: Json) -> Any:
         for name in request.get("drop", ()):
             self.drop(name)
         match request["op"]:
