@@ -71,7 +71,7 @@ class AssistantRollout(ABC, Generic[TaskT]):
             done = await forgetting(self.task, self.assistant.memory)
         except EndpointDown:
             raise
-        except LanguageModelError:  # a memory that asks a model how to forget
+        except (LanguageModelError, MemoryFault):  # a memory that asks a model or a package how to forget
             return stored
         return replace(stored, unforgotten=done.unforgotten, taken_along=done.taken_along)
 

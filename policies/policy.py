@@ -250,7 +250,8 @@ class MemoryPolicy(Record):
             if "write" not in filled and (initial != "default" or _evolves_info_types(given.get("evolution"))):
                 raise ValueError("write.labels: no bundled text has both them and `initial` or info_types that evolve")
             start |= {"write": templates.write_profile_labels}
-        whole = start | _initial_write(mode, initial, filled, templates) | filled
+        owner = f"backend: {given['backend']}" if given.get("backend") else f"write.mode: {mode}"
+        whole = start | _initial_write(kinds.get("write", ""), initial, filled, templates, owner=owner) | filled
         apart = _evolves_info_types(given.get("evolution"))
         if (apart or "info_types" in filled) and "write" not in filled:
             whole["write"] = getattr(templates, kinds.get("write", ""), None)
@@ -326,16 +327,18 @@ def default_prompts(mode: WriteMode, store: Store | None, templates: Templates |
     return {slot: texts.starting(kind) for slot, kind in kinds.items()}
 
 
-def _initial_write(mode: str, initial: Any, filled: Collection[str], templates: Templates) -> dict[str, str]:
-    """Return the write prompt that ``initial`` names; none where it is the default one."""
+def _initial_write(
+    kind: str, initial: Any, filled: Collection[str], templates: Templates, *, owner: str
+) -> dict[str, str]:
+    """Return the write prompt of a kind that ``initial`` names; none where it is the default one."""
     if initial == "default":
         return {}
     if "write" in filled:
         raise ValueError("initial: has no effect beside prompts.write; leave one of them out")
-    there = [name for name in INITIAL if name == "default" or hasattr(templates, f"write_{mode}_{name}")]
+    there = [name for name in INITIAL if name == "default" or hasattr(templates, f"{kind}_{name}")]
     if initial not in there:
-        raise ValueError(f"initial: write.mode: {mode} can start from {', '.join(there)}, not from {initial!r}")
-    return {"write": getattr(templates, f"write_{mode}_{initial}")}
+        raise ValueError(f"initial: {owner} can start from {', '.join(there)}, not from {initial!r}")
+    return {"write": getattr(templates, f"{kind}_{initial}")}
 
 
 def _evolves_info_types(evolution: Any) -> bool:

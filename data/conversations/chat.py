@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -34,23 +34,36 @@ class History:
 def read_histories(path: Path, omissions: Omissions, *, by: By = "user") -> list[History]:
     """Return the histories of a log, in the order in which their first messages come. Raises TaskError.
 
-    ``by`` says what has a memory of its own: each user, or each conversation. Where a message names no user, its
-    conversation is a user.
+    ``by`` says what has a memory of its own: each user, or each conversation of a user. A message that names no user is
+    of whom its conversation is; where nobody is named in it, the conversation is a user.
     """
-    talks: dict[str, dict[str, list[Logged]]] = {}
     ids: dict[str, str] = {}
+    messages = list[Logged]()
     for message in read_logs(path, omissions):
         first = ids.setdefault(message.id, message.where)
         if first != message.where:
             omissions.leave_out(message.where, f"id: {message.id!r} is that of {first} too; ids must be distinct")
             continue
-        named = message.talk or message.user or "user"
-        group = named if by == "conversation" else message.user or named
-        talks.setdefault(group, {}).setdefault(message.talk, []).append(message)
-    if not talks:
+        messages.append(message)
+    if not messages:
         why = f"; {omissions.broken[0]}" if omissions.broken else ""
         raise TaskError(f"{path}: has no message that somebody says{why}")
+    users: dict[str, set[str]] = {}
+    for message in messages:
+        users.setdefault(message.talk, set()).update([message.user] if message.user else [])
+    talks: dict[str, dict[str, list[Logged]]] = {}
+    for message in messages:
+        group = _group(message, users[message.talk] if message.talk else set(), by)
+        talks.setdefault(group, {}).setdefault(message.talk, []).append(message)
     return [_history(group, by_talk) for group, by_talk in talks.items()]
+
+
+def _group(message: Logged, users: Set[str], by: By) -> str:
+    """Return whose memory a message is of, where its conversation has messages of these users."""
+    user = message.user or (next(iter(users)) if len(users) == 1 else "")
+    if by == "user" or not message.talk:
+        return user or message.talk or "user"
+    return f"{user} {message.talk}" if user and len(users) > 1 else message.talk
 
 
 def _history(group: str, talks: Mapping[str, list[Logged]]) -> History:

@@ -12,6 +12,7 @@ from ...policies.lm import LanguageModel
 from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates, render
 from ...policies.replies import ReplyError, read_json_object
+from ...policies.space import PACKAGES
 from .choices import LONGEST_ANSWER, choice_of
 from .compat import NONE, Compat, WithoutSchemas, parse_strictly
 
@@ -51,11 +52,14 @@ class Protocol:
 
 
 def _most_writes(policy: MemoryPolicy, *, messages: int) -> int:
-    calls = {"none": 0, "verbatim": 0, "profile": 1, "summary": 1, "facts": 2}[policy.write.mode]
-    if not calls or policy.update_every is None or policy.buffer_size is None:
+    """Return the most calls of all writes; of a package's memory, twice as many as the two measured ones take."""
+    calls = 2 if policy.backend in PACKAGES else len({"write", "merge"} & policy.prompt_kinds.keys())
+    if policy.write.mode == "none" or policy.update_every is None or policy.buffer_size is None:
         return 0
-    leaving = max(0, messages - policy.keep_first - policy.buffer_size)
-    return calls * min(messages // 2, leaving // policy.update_every)
+    rounds, leaving = messages // 2, max(0, messages - policy.keep_first - policy.buffer_size)
+    if policy.backend == "episodes" and leaving >= policy.update_every:
+        return rounds + leaving  # each write divides what is there, and each message leaves in one episode
+    return calls * min(rounds, leaving // policy.update_every)
 
 
 def upper_bound_calls(scenario: Scenario) -> int:

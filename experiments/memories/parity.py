@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from ...env import Summary
+from ...env.scoring import FAILURE_KINDS
 from ...env.statistics import paired_difference
 from ...optimizer.views.table import markdown_lines, with_interval
 from ..command import run
@@ -27,12 +28,18 @@ COLUMNS = ("figure", "ours", "the package", "ours less the package, paired")
 
 
 def rows(own: Summary, package: Summary) -> list[Sequence[str]]:
-    """Return the rows of a pair, one for each figure."""
+    """Return the rows of a pair: one for each figure, and one for where answers were lost."""
     groups = [(own.by_group, package.by_group), (own.evidence_by_group, package.evidence_by_group)]
     means = [(own.memory_score, package.memory_score), (own.evidence, package.evidence)]
     differences = [with_interval(paired_difference(*pair)) for pair in groups]
     scores = [[*map(with_interval, pair)] for pair in means]
-    return [[*cells] for cells in zip(FIGURES, *zip(*scores, strict=True), differences, strict=True)]
+    told = [[*cells] for cells in zip(FIGURES, *zip(*scores, strict=True), differences, strict=True)]
+    return [*told, ["answers lost in writing, reading, use", lost(own), lost(package), ""]]
+
+
+def lost(summary: Summary) -> str:
+    """Return the shares of answers that each kind of failure took."""
+    return ", ".join(f"{summary.shares[kind]:.2f}" for kind in FAILURE_KINDS)
 
 
 def lines(summaries: Mapping[str, Summary]) -> list[str]:

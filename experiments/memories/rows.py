@@ -22,7 +22,7 @@ from ..memgym.table import config_of, scored
 HERE = Path(__file__).parent
 ROWS = HERE / "rows.jsonl"
 PRESETS = (WINDOW, "rag", "awe", "awi")
-NATIVE = ("mem0", "a-mem", "ace")
+NATIVE = ("mem0", "mem0-g", "a-mem", "ace", "nemori", "letta")
 """Presets after published memories."""
 PACKAGES = ("mem0ai", "mem0ai-kuzu", "langmem", "a-mem-package")
 EVOLVED = "evolved"

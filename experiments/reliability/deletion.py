@@ -77,7 +77,7 @@ class Deletion:
     in_memory: int
     """Facts that something of these still states."""
     in_process: int
-    """Facts that a text states which the store leads to in the process, once everything is forgotten."""
+    """Facts that a text states which the store leads to in the process, and which nobody remembers."""
     in_files: int
     """Removed texts that still stand in the bytes of the deployment's files, though nobody says the same."""
     in_log: int
@@ -208,11 +208,13 @@ async def delete(preset: str, users: Sequence[Scenario], folder: Path) -> Deleti
                 seconds = time.monotonic() - began
                 behind = [*texts_behind(store)]
                 bytes_left = bytes_in(folder)
-    in_process = sum(any(map(stating(fact), behind)) for _, fact in every)
     with MemoryStore(file, load_policy(preset), EmbeddedModel(), LexicalEmbedder()) as store:
         left = [await states(store.memory(user), fact) for user, fact in every]
         parts = [await in_part(store.memory(user), fact) for user, fact in every]
         kept = {user: await texts_of(store.memory(user), "") for user in facts}
+    others = "\n".join(text for *shown, _ in kept.values() for text in shown)  # another user may have said the same
+    unheard = [text for text in {*behind} if text not in others]
+    in_process = sum(any(map(stating(fact), unheard)) for _, fact in every)
     gone = [text for user, text in {*removed} if not _is_said(text, user, kept)]
     in_files = sum(_escaped(text) in bytes_left for text in gone)
     log = (folder / LOG).read_bytes()

@@ -20,7 +20,9 @@ import toy
 from mnemotune import env
 from mnemotune.policies import MemoryPolicy, load_policy
 from mnemotune.policies.lm import Budget, BudgetExhausted, LanguageModelError, Ledger, Limits, Metered, Request
-from mnemotune.policies.memory import MemoryFault
+from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.lm.lexical import LexicalEmbedder
+from mnemotune.policies.memory import MemoryFault, Savable, open_memory
 from mnemotune.policies.memory.packages.process import process_of
 from mnemotune.policies.prompts import Templates
 from staged import evaluator
@@ -193,7 +195,7 @@ async def test_an_evaluation_that_the_budget_ended_can_be_taken_up_again(
 def bare_python(tmp_path: Path) -> str:
     """Return an interpreter that finds no package."""
     file = tmp_path / "python"
-    file.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "$@"\n', encoding="utf-8")
+    file.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n', encoding="utf-8")
     file.chmod(0o755)
     return str(file)
 
@@ -228,3 +230,15 @@ async def test_a_package_whose_process_has_ended_is_started_again(
     second = process_of("langmem")
     assert await second.ask("copies") == []
     second.end()
+
+
+async def test_what_a_package_cannot_load_is_a_damaged_file(bare_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MNEMOTUNE_LANGMEM_PYTHON", bare_python)
+    shared = {"write": {"mode": "verbatim"}, "update_every": 2, "buffer_size": 0, "store": "external", "top_k": 3}
+    policy = MemoryPolicy.model_validate({"backend": "langmem", **shared})
+    memory = open_memory(policy, EmbeddedModel(), LexicalEmbedder())
+    assert isinstance(memory, Savable)
+    entries = [{"id": 0, "text": "The user is a nurse."}]
+    with pytest.raises(ValueError, match="store: langmem: "):
+        await memory.load({"entries": entries, "next_id": 1, "names": ["a"], "store": {}})
+    await memory.aclose()

@@ -31,7 +31,7 @@ def test_the_memories_that_it_names_are_searched() -> None:
     [
         (["search.space.backends=[bultin]"], "search.space: there is no memory 'bultin'; the nearest is builtin"),
         (["search.space.backends=[]"], "search.space.backends"),
-        (["search.space.links=[0, 4]"], "search.space.links: has an effect only with .*linked-facts or linked-notes"),
+        (["search.space.links=[0, 4]"], "search.space.links: has an effect only with .*linked-facts, .*linked-notes"),
         (["seed_policy=ace", "search.space.neighbours=[1, 4]"], "search.space.neighbours: has an effect only with"),
         (
             ["search.space.backends=[playbook]", "search.space.modes=[profile]"],

@@ -17,9 +17,11 @@ from mnemotune.optimizer.views.changes import compare_knobs
 from mnemotune.optimizer.views.tracking.figures import policy_params
 from mnemotune.policies import MemoryPolicy, PolicyError, load_policy
 from mnemotune.policies.files import parse_policy
-from mnemotune.policies.knob import When
+from mnemotune.policies.knob import Knob, Range, When
+from mnemotune.policies.memory.backends import SHIPPED
+from mnemotune.policies.memory.packages.memory import PackageMemory
 from mnemotune.policies.prompts import Templates
-from mnemotune.policies.space import NATIVE, OF_MEMORIES, Space
+from mnemotune.policies.space import BUILTIN, NATIVE, OF_MEMORIES, PACKAGES, REGISTERED, Space
 
 OF_LINKS = {"knobs.links": 1, "knobs.neighbours": 10}
 SHARED = {"write": {"mode": "facts"}, "update_every": 2, "buffer_size": 4, "store": "external", "top_k": 30}
@@ -31,6 +33,12 @@ def under(backend: str | None, **values: Any) -> MemoryPolicy:
 
 def parts(when: When | None) -> list[When]:
     return [] if when is None else [when, *parts(when.also)]
+
+
+def test_the_table_knows_which_memories_ship_and_which_of_them_are_packages() -> None:
+    packages = {name for name, made in SHIPPED.items() if isinstance(made, type) and issubclass(made, PackageMemory)}
+    assert packages == {*PACKAGES}
+    assert SHIPPED.keys() - packages == {BUILTIN, *NATIVE}
 
 
 def test_each_knob_of_a_memory_that_ships_names_its_memories_invariant_1() -> None:
@@ -68,6 +76,7 @@ def test_a_comparison_says_the_memory_and_the_knobs_that_came_with_it_invariant_
         ("knobs: {links: 3}", "knobs.links: has no effect with backend: builtin; leave it out"),
         ("backend: playbook, knobs: {neighbours: 3}", "knobs.neighbours: has no effect with backend: playbook"),
         ("backend: linked-facts, prompts: {merge: mine}", "prompts.merge: has no effect with backend: linked-facts"),
+        ("backend: episodes, initial: minimal", "initial: backend: episodes can start from default, not"),
         ("backend: mem0ai, read: {recency: 10}", "read.recency: has no effect with backend: mem0ai"),
     ],
 )
@@ -124,3 +133,23 @@ def test_links_are_drawn_for_the_memories_that_have_them_invariant_1() -> None:
     assert all(("links" in point) == (point["backend"] == "linked-facts") for point in points)
     for point in points:
         assert mixed.point_of(apply_point(point, mixed, {})) == point
+
+
+@pytest.mark.parametrize("mode", ["none", "facts"])
+def test_a_knob_of_another_package_s_memory_has_an_effect_with_that_one_invariants_1_2(mode: str) -> None:
+    when = When("backend", ("notebook",), "with backend: notebook")
+    knob = Knob("half_life", "knobs.half_life", Range((1, 50)), when, default=10, named=True)
+    REGISTERED.register(knob.name, knob)
+    try:
+        values = {**SHARED} if mode == "facts" else {"write": {"mode": "none"}}
+        notebook, plain = (MemoryPolicy.model_validate({**values, "backend": name}) for name in ("notebook", None))
+        assert policy_params(notebook)["knobs.half_life"] == 10
+        assert "knobs.half_life" not in policy_params(plain)
+        with pytest.raises(ValueError, match=r"knobs\.half_life: has no effect with "):
+            MemoryPolicy.model_validate({**values, "knobs": {"half_life": 3}})
+        kept = MemoryPolicy.model_validate({**values, "backend": "notebook", "knobs": {"half_life": 3}})
+        point = Space().point_of(kept)
+        assert point is not None
+        assert MemoryPolicy.model_validate(moved(kept, point, Space(), Templates.bundled())) == kept
+    finally:
+        REGISTERED.unregister(knob.name)

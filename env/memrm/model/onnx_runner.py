@@ -10,13 +10,15 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from .checkpoint import CheckpointError
-from .runner import Logits, Padded
+from .runner import CPU_BATCH_TOKENS, Logits, Padded
 
 INPUTS, OUTPUTS = ("ids", "length", "past", "past_length"), ("logits", "made")
 
 
 class OnnxRunner:
     """Runs ``model.onnx``; what it keeps of a prefix is one array of all layers' keys and values."""
+
+    batch_tokens = CPU_BATCH_TOKENS
 
     def __init__(self, path: Path) -> None:
         """Load a graph. Raises CheckpointError when it is none of ours."""

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 Logits = NDArray[np.float32]
 """Shape ``(prompts, 2)``: safe, harmful."""
+CPU_BATCH_TOKENS, GPU_BATCH_TOKENS = 2048, 32_768
+"""Of a batch, padding included: larger ones outgrow a CPU's caches, smaller ones leave a GPU idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,10 @@ class Padded:
 
 class Runner(Protocol):
     """A causal language model; what it makes of prefixes is its own."""
+
+    @property
+    def batch_tokens(self) -> int:
+        """Tokens of a batch, padding included, that suit where it runs."""
 
     def read(self, prefixes: Padded) -> Any:
         """Return the keys and values of prefixes."""

@@ -19,8 +19,6 @@ Prompts = Sequence[Sequence[Ids] | None]
 """The prompts of each event; None for an event that cannot be scored."""
 Scores = NDArray[np.float64]
 """P(safe) in [0, 1], aligned with the events; NaN is unscored."""
-BATCH_TOKENS, GPU_BATCH_TOKENS = 2048, 8192
-"""Of a batch, padding included: larger ones outgrow a CPU's caches."""
 MOST_KEPT = 1 << 18
 """Prompts whose answers are kept."""
 TINY = Path(__file__).parents[1] / "tiny"
@@ -46,10 +44,10 @@ class RewardModel(Protocol):
 class MemRM:
     """A reward model made of a language model that answers `` Y`` or `` N``."""
 
-    def __init__(self, runner: Runner, tokens: Tokens, card: ModelCard, *, batch_tokens: int = BATCH_TOKENS) -> None:
+    def __init__(self, runner: Runner, tokens: Tokens, card: ModelCard) -> None:
         """Score with a runner what a card says how to read."""
         self.card, self.tokens = card, tokens
-        self._runner, self._batch_tokens = runner, batch_tokens
+        self._runner = runner
         self._read: dict[Ids, float] = {}
         """Differences by prompt: candidates of one search write much alike."""
 
@@ -94,7 +92,7 @@ class MemRM:
         self._read.clear()
 
     def _logits(self, prompts: Sequence[Ids]) -> Iterator[tuple[int, Logits]]:
-        most = self._batch_tokens
+        most = self._runner.batch_tokens
         groups: dict[tuple[int, ...], list[int]] = {}
         for i, ids in enumerate(prompts):
             groups.setdefault(ids.prefix, []).append(i)
@@ -181,10 +179,9 @@ def load_memrm(checkpoint: Path | str = "tiny", *, torch: bool = False) -> MemRM
 
         return MemRM(OnnxRunner(folder / ONNX), tokens, card)
     try:
-        from .torch_runner import DEVICE, load_runner
+        from .torch_runner import load_runner
     except ModuleNotFoundError as error:
         raise CheckpointError(
             f"{folder}: has no {ONNX}, and without one it needs {error.name}: pip install 'mnemotune[memrm]'"
         ) from None
-    batch_tokens = BATCH_TOKENS if DEVICE == "cpu" else GPU_BATCH_TOKENS
-    return MemRM(load_runner(folder, tokens), tokens, card, batch_tokens=batch_tokens)
+    return MemRM(load_runner(folder, tokens), tokens, card)

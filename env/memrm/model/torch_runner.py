@@ -12,11 +12,13 @@ from safetensors.torch import load_file
 
 from .checkpoint import ADAPTER, ADAPTER_CONFIG, CONFIG, WEIGHTS, CheckpointError, check_safetensors, read_config
 from .qwen3 import Qwen3, Qwen3Config
-from .runner import Logits, Padded, Runner
+from .runner import CPU_BATCH_TOKENS, GPU_BATCH_TOKENS, Logits, Padded, Runner
 from .tokens import Tokens
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 """Where models are loaded to."""
+PRECISION = torch.bfloat16 if DEVICE == "cuda" else torch.float32
+"""Of a base model's weights: many CPUs take more than ten times as long in 16 bits."""
 
 
 class TorchRunner:
@@ -25,6 +27,7 @@ class TorchRunner:
     def __init__(self, model: Qwen3) -> None:
         """Run a model where it is."""
         self._model = model.eval()
+        self.batch_tokens = _batch_tokens(next(model.parameters()).device)
 
     @torch.inference_mode()
     def read(self, prefixes: Padded) -> tuple[torch.Tensor, torch.Tensor]:
@@ -52,28 +55,29 @@ class TransformersRunner:
     def __init__(self, model: Any, answers: tuple[int, int]) -> None:
         """Run a model where it is; ``answers`` are the ids of safe and harmful."""
         self._model, self._answers = model.eval(), list(answers)
+        self._body, self._head = body_and_head(model)
+        self.batch_tokens = _batch_tokens(model.device)
 
     @torch.inference_mode()
     def read(self, prefixes: Padded) -> tuple[list[tuple[torch.Tensor, torch.Tensor]], torch.Tensor]:
         """Return each layer's keys and values of prefixes, and the prefixes' lengths."""
         ids, length = _tensors(prefixes, self._model.device)
         # Padding is on the right and the model is causal, so that nothing real sees it and no mask is needed.
-        cache = self._model(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
+        cache = self._body(input_ids=ids, use_cache=True).past_key_values
         return [(layer.keys, layer.values) for layer in cache.layers], length
 
     @torch.inference_mode()
     def answer(self, suffixes: Padded, past: Any = None, rows: NDArray[np.int64] | None = None) -> Logits:
         """Return the logits after suffixes; suffix i follows row ``rows[i]`` of ``past``, or nothing."""
         ids, length = _tensors(suffixes, self._model.device)
-        wanted, where = torch.unique(length - 1, return_inverse=True)
         if past is None or rows is None:
-            logits = self._model(input_ids=ids, use_cache=False, logits_to_keep=wanted).logits
+            states = self._body(input_ids=ids, use_cache=False).last_hidden_state
         else:
-            logits = self._after(ids, past, torch.from_numpy(rows).to(ids.device), wanted)
-        chosen = logits[torch.arange(len(ids), device=ids.device), where][:, self._answers]
-        return cast(Logits, chosen.float().cpu().numpy())
+            states = self._after(ids, past, torch.from_numpy(rows).to(ids.device))
+        logits = self._head(states[torch.arange(len(ids), device=ids.device), length - 1])
+        return cast(Logits, logits[:, self._answers].float().cpu().numpy())
 
-    def _after(self, ids: torch.Tensor, past: Any, rows: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    def _after(self, ids: torch.Tensor, past: Any, rows: torch.Tensor) -> torch.Tensor:
         from transformers import DynamicCache
 
         layers, length = past
@@ -87,14 +91,26 @@ class TransformersRunner:
         seen = torch.cat([real, causal], dim=2)[:, None]
         mask = torch.zeros(seen.shape, dtype=layers[0][0].dtype, device=ids.device)
         mask = mask.masked_fill(~seen, torch.finfo(mask.dtype).min)
-        out = self._model(
+        out = self._body(
             input_ids=ids,
             attention_mask=mask,
             position_ids=start[:, None] + step[None],
             past_key_values=cache,
-            logits_to_keep=wanted,
         )
-        return cast(torch.Tensor, out.logits)
+        return cast(torch.Tensor, out.last_hidden_state)
+
+
+def body_and_head(model: Any) -> tuple[Any, Any]:
+    """Return what gives a causal model's last states, and what makes logits of a state.
+
+    Apart they make logits of the states that are asked for alone: a vocabulary is a hundred times as wide as a state.
+    """
+    causal = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return causal.get_decoder(), causal.get_output_embeddings()
+
+
+def _batch_tokens(device: torch.device) -> int:
+    return GPU_BATCH_TOKENS if device.type == "cuda" else CPU_BATCH_TOKENS
 
 
 def _tensors(given: Padded, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
@@ -147,7 +163,7 @@ def load_adapter(folder: Path, *, base: str | None = None) -> Any:
     from transformers import AutoModelForCausalLM
 
     try:
-        model = AutoModelForCausalLM.from_pretrained(base, dtype="auto", use_safetensors=True)
+        model = AutoModelForCausalLM.from_pretrained(base, dtype=PRECISION, use_safetensors=True)
         return PeftModel.from_pretrained(model, str(folder)).to(DEVICE)
     except Exception as error:  # noqa: BLE001 - transformers, peft and the hub raise many types
         raise CheckpointError(f"{folder}: cannot load the adapter on {base!r}: {str(error).splitlines()[0]}") from None

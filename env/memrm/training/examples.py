@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -14,6 +14,7 @@ from ..evaluation.quality import harmful_rows
 from ..model.blend import table_of
 from ..model.checkpoint import ModelCard
 from ..model.render import Prompt, Statement, statements, unreadable
+from ..model.scoring import batched
 from ..model.tokens import Tokens
 from ..rows.retrievals import RetrievalLog, read_retrievals, retrievals_file
 from ..rows.row import FactLabel, Row, read_rows
@@ -97,6 +98,19 @@ def card_before_calibration(recipe: TrainingRecipe, examples: Examples, tokens: 
     """Return what is known of a model before it is calibrated."""
     words = tokens.per_word(example.prompt.prefix for example in examples.train)
     return ModelCard(window=recipe.window, tokens_per_word=words, language_model=examples.language_model)
+
+
+def shuffled_batches(lengths: Sequence[int], recipe: TrainingRecipe, *, epoch: int) -> list[list[int]]:
+    """Return an epoch's batches, as places of prompts of nearly one length, in random order.
+
+    They are the same for one seed and epoch.
+    """
+    rng = random.Random(f"batches:{recipe.seed}:{epoch}")
+    noisy = sorted((length * rng.uniform(1.0, 1.2), place) for place, length in enumerate(lengths))
+    ordered = [place for _, place in noisy]
+    batches = list(batched(ordered, lengths.__getitem__, most=recipe.schedule.batch_tokens))
+    rng.shuffle(batches)
+    return batches
 
 
 def labelled(row: Row) -> Iterator[tuple[Prompt, bool]]:

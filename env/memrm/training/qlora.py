@@ -1,4 +1,4 @@
-"""Train an adapter on a quantised base model with TRL, PEFT and bitsandbytes."""
+"""Train an adapter on a base model with TRL, PEFT and bitsandbytes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from datasets import Dataset
 from peft import LoraConfig
 from tokenizers import Tokenizer
 from torch.nn import functional
+from torch.utils.data import DataLoader
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -25,37 +26,50 @@ from trl import SFTConfig, SFTTrainer
 from ..model.checkpoint import TOKENIZER, ModelCard, write_model_card
 from ..model.scoring import MemRM
 from ..model.tokens import Tokens
-from ..model.torch_runner import TransformersRunner
-from .examples import Example, Examples, card_before_calibration
+from ..model.torch_runner import DEVICE, PRECISION, body_and_head, load_runner
+from .examples import Example, Examples, card_before_calibration, shuffled_batches
 from .recipe import Adapter, RecipeError, TrainingRecipe
 from .scratch import Log, calibrated, held_out_figures
 
 
 class _Trainer(SFTTrainer):
-    """Weighs the completion's loss by its class; logits are made at the answers' places alone."""
+    """Takes batches as they are given, and weighs the loss of a prompt's last token, the answer, by its class.
 
-    def __init__(self, *args: Any, class_weights: dict[int, float], **kwargs: Any) -> None:
+    Nothing here waits for the GPU.
+    """
+
+    def __init__(
+        self, *args: Any, batches: list[list[int]], harmful: int, weights: tuple[float, float], **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
-        self._class_weights = class_weights
+        self._batches, self._harmful, self._weights = batches, harmful, weights
+        for weight in self.model.parameters():
+            if weight.requires_grad:  # TRL makes them bfloat16, which loses steps below a 512th of a weight
+                weight.data = weight.data.float()
+
+    def get_train_dataloader(self) -> Any:
+        """Return the batches of all epochs, one after the other."""
+        data = self._remove_unused_columns(self.train_dataset, description="training")
+        loader = DataLoader(
+            data, batch_sampler=self._batches, collate_fn=self.data_collator, pin_memory=DEVICE == "cuda"
+        )
+        return self.accelerator.prepare(loader)
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         """Return the mean loss of the answer tokens."""
-        rows, places = (inputs["labels"] != -100).nonzero(as_tuple=True)
-        labels = inputs["labels"][rows, places]
-        wanted, where = torch.unique(places - 1, return_inverse=True)
-        outputs = model(
-            input_ids=inputs["input_ids"],
-            attention_mask=inputs["attention_mask"],
-            use_cache=False,
-            logits_to_keep=wanted,
-        )
-        weights = torch.tensor([self._class_weights[int(label)] for label in labels], device=labels.device)
-        losses = functional.cross_entropy(outputs.logits[rows, where].float(), labels, reduction="none")
-        count = len(labels) if num_items_in_batch is None else num_items_in_batch
-        loss = (losses * weights).sum() / count
-        return (loss, outputs) if return_outputs else loss
+        ids = inputs["input_ids"]
+        rows, answer = torch.arange(len(ids), device=ids.device), inputs["attention_mask"].sum(dim=1) - 1
+        labels = ids[rows, answer]
+        body, head = body_and_head(self.model)
+        with self.accelerator.autocast():
+            # Padding is on the right and the model is causal, so that nothing real sees it and no mask is needed.
+            states = body(input_ids=ids, use_cache=False).last_hidden_state
+            logits = head(states[rows, answer - 1])
+        losses = functional.cross_entropy(logits.float(), labels, reduction="none")
+        loss = (losses * torch.where(labels == self._harmful, self._weights[1], self._weights[0])).mean()
+        return (loss, {"logits": logits}) if return_outputs else loss
 
 
 class _Logging(TrainerCallback):
@@ -72,57 +86,43 @@ class _Logging(TrainerCallback):
 def train_adapter(recipe: TrainingRecipe, examples: Examples, out: Path, *, resume: bool, log: Log) -> ModelCard:
     """Train, calibrate, and write an adapter with tokenizer and card; return the card.
 
-    Checkpoints lie in ``out/checkpoints`` until the end; ``resume`` goes on from the last one. A CPU computes in 32
-    bits: many take more than ten times as long in 16. Raises RecipeError when the base model cannot be used.
+    Checkpoints lie in ``out/checkpoints`` until the end; ``resume`` goes on from the last one. What is calibrated is
+    the adapter as it is loaded to score: on the base model that is not quantised. Raises RecipeError when the base
+    model cannot be used.
     """
     spec = recipe.model
     if not isinstance(spec, Adapter):
-        raise RecipeError("model.kind: is not qlora")
-    gpu = torch.cuda.is_available()
-    precision = torch.bfloat16 if gpu else torch.float32
+        raise RecipeError("model.kind: is neither qlora nor lora")
+    gpu = DEVICE == "cuda"
     tokenizer, tokens = _tokenizer(spec.base)
-    quantised = BitsAndBytesConfig(
-        load_in_4bit=True,
-        bnb_4bit_quant_type="nf4",
-        bnb_4bit_use_double_quant=True,
-        bnb_4bit_compute_dtype=precision,
-    )
-    try:
-        model = AutoModelForCausalLM.from_pretrained(
-            spec.base,
-            quantization_config=quantised,
-            dtype=precision,
-            use_safetensors=True,
-            device_map={"": 0} if gpu else {"": "cpu"},
-        )
-    except OSError as error:
-        raise RecipeError(f"model.base: {spec.base!r} cannot be loaded: {str(error).splitlines()[0]}") from None
+    model = _base(spec)
     schedule, folder = recipe.schedule, out / "checkpoints"
-    weights = examples.weights(schedule.class_weight_cap)
-    rows = max(1, schedule.batch_tokens // recipe.window)
     data = _dataset(examples.train, tokens, recipe.window)
-    steps = schedule.epochs * -(-len(data) // rows)
+    lengths = [len(ids) for ids in data["input_ids"]]
+    batches = [batch for epoch in range(schedule.epochs) for batch in shuffled_batches(lengths, recipe, epoch=epoch)]
+    steps = len(batches)
     trainer = _Trainer(
         model=model,
-        class_weights={tokens.safe: weights[0], tokens.harmful: weights[1]},
+        batches=batches,
+        harmful=tokens.harmful,
+        weights=examples.weights(schedule.class_weight_cap),
         args=SFTConfig(
             output_dir=str(folder),
-            num_train_epochs=schedule.epochs,
-            per_device_train_batch_size=rows,
+            num_train_epochs=1,
             learning_rate=schedule.learning_rate,
             lr_scheduler_type="cosine",
             warmup_steps=max(1, round(schedule.warmup * steps)),
             weight_decay=schedule.weight_decay,
             max_length=None,
             completion_only_loss=True,
-            train_sampling_strategy="group_by_length",
             bf16=gpu,
             use_cpu=not gpu,
-            gradient_checkpointing=gpu,
+            gradient_checkpointing=gpu and spec.recompute,
             save_strategy="steps",
             save_steps=schedule.checkpoint_every,
             save_total_limit=2,
             logging_steps=max(1, min(10, steps // 10)),
+            logging_nan_inf_filter=False,
             seed=recipe.seed,
             report_to="none",
             disable_tqdm=True,
@@ -142,14 +142,34 @@ def train_adapter(recipe: TrainingRecipe, examples: Examples, out: Path, *, resu
     trainer.remove_callback(PrinterCallback)
     last = get_last_checkpoint(str(folder)) if resume and folder.is_dir() else None
     trainer.train(resume_from_checkpoint=last)
-    runner = TransformersRunner(trainer.model, (tokens.safe, tokens.harmful))
-    card = calibrated(MemRM(runner, tokens, card_before_calibration(recipe, examples, tokens)), examples.held_out)
-    log(held_out_figures(MemRM(runner, tokens, card), examples.held_out), trainer.state.global_step)
     trainer.model.save_pretrained(str(out), safe_serialization=True)
     tokens.tokenizer.save(str(out / TOKENIZER))
-    write_model_card(out, card)
+    reward = MemRM(load_runner(out, tokens), tokens, card_before_calibration(recipe, examples, tokens))
+    reward.card = calibrated(reward, examples.held_out)
+    log(held_out_figures(reward, examples.held_out), trainer.state.global_step)
+    write_model_card(out, reward.card)
     shutil.rmtree(folder, ignore_errors=True)
-    return card
+    return reward.card
+
+
+def _base(spec: Adapter) -> Any:
+    """Load the base model. Raises RecipeError when that fails."""
+    quantised = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=PRECISION,
+    )
+    try:
+        return AutoModelForCausalLM.from_pretrained(
+            spec.base,
+            quantization_config=quantised if spec.kind == "qlora" else None,
+            dtype=PRECISION,
+            use_safetensors=True,
+            device_map={"": 0 if DEVICE == "cuda" else "cpu"},
+        )
+    except OSError as error:
+        raise RecipeError(f"model.base: {spec.base!r} cannot be loaded: {str(error).splitlines()[0]}") from None
 
 
 def _tokenizer(base: str) -> tuple[PreTrainedTokenizerFast, Tokens]:

@@ -34,15 +34,18 @@ class Scratch(Record):
 
 
 class Adapter(Record):
-    """A low-rank adapter on a quantised base model."""
+    """A low-rank adapter on a base model."""
 
-    kind: Literal["qlora"]
+    kind: Literal["qlora", "lora"]
+    """Whether the base model is in four bits while it is trained on, or in as many as the device computes in."""
     base: str
     """A folder, or a name on the hub."""
     rank: Positive = 16
     alpha: Positive = 32
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.05
     targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj")
+    recompute: bool = True
+    """On a GPU, whether a step of training computes its intermediate values twice, to hold fewer of them."""
 
 
 class Schedule(Record):
@@ -50,7 +53,7 @@ class Schedule(Record):
 
     epochs: Positive = 4
     batch_tokens: Positive = 4096
-    """Tokens of a batch, padding included; of a device's batch for an adapter, where it also fits the longest row."""
+    """Tokens of a batch, padding included."""
     learning_rate: Annotated[float, Field(gt=0)] = 2e-3
     """Its peak; it rises over ``warmup`` of the steps and falls to zero with a cosine."""
     warmup: Share = 0.05

@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 import json
 import math
-import random
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -34,11 +33,11 @@ from ..model.checkpoint import (
 from ..model.onnx_runner import INPUTS, OUTPUTS
 from ..model.qwen3 import Qwen3, Qwen3Config
 from ..model.runner import padded
-from ..model.scoring import MemRM, batched, fit_calibration
+from ..model.scoring import MemRM, fit_calibration
 from ..model.tokens import Tokens, train_tokens
 from ..model.torch_runner import TorchRunner
 from ..rows.row import Row
-from .examples import Example, Examples, card_before_calibration
+from .examples import Example, Examples, card_before_calibration, shuffled_batches
 from .recipe import RecipeError, Scratch, TrainingRecipe
 
 STATE = "state.safetensors"
@@ -144,7 +143,8 @@ def train_scratch(recipe: TrainingRecipe, examples: Examples, out: Path, *, resu
     given = _fitting(examples.train, tokens, recipe.window)
     training = _Training(recipe, spec, tokens)
     done = training.load(out) if goes_on else 0
-    epochs = [list(_shuffled(given, recipe, epoch)) for epoch in range(recipe.schedule.epochs)]
+    lengths = [len(example.ids) for example in given]
+    epochs = [shuffled_batches(lengths, recipe, epoch=epoch) for epoch in range(recipe.schedule.epochs)]
     steps = sum(map(len, epochs))
     weights = torch.tensor(examples.weights(recipe.schedule.class_weight_cap))
     card = card_before_calibration(recipe, examples, tokens)
@@ -155,7 +155,7 @@ def train_scratch(recipe: TrainingRecipe, examples: Examples, out: Path, *, resu
             step += 1
             if step <= done:
                 continue
-            losses.append(training.step(batch, weights, _rate(recipe, step, steps)))
+            losses.append(training.step([given[i] for i in batch], weights, _rate(recipe, step, steps)))
             if step % recipe.schedule.checkpoint_every == 0:
                 training.save(out, step)
         if losses:
@@ -243,16 +243,6 @@ def _fitting(examples: Sequence[Example], tokens: Tokens, window: int) -> list[_
     encoded = tokens.encode(example.prompt for example in examples)
     given = (_Encoded(ids.whole, e.safe, e.count**0.5) for ids, e in zip(encoded, examples, strict=True))
     return [example for example in given if len(example.ids) <= window]
-
-
-def _shuffled(given: Sequence[_Encoded], recipe: TrainingRecipe, epoch: int) -> Iterator[list[_Encoded]]:
-    """Yield an epoch's batches of prompts of nearly one length, in random order; the same for one seed and epoch."""
-    rng = random.Random(f"batches:{recipe.seed}:{epoch}")
-    noisy = [(len(example.ids) * rng.uniform(1.0, 1.2), i) for i, example in enumerate(given)]
-    ordered = [given[i] for _, i in sorted(noisy)]
-    batches = list(batched(ordered, lambda example: len(example.ids), most=recipe.schedule.batch_tokens))
-    rng.shuffle(batches)
-    yield from batches
 
 
 def _rate(recipe: TrainingRecipe, step: int, steps: int) -> float:

@@ -9,11 +9,11 @@ from typing import Any
 from ...lm.base import Embedder, LanguageModel, Message
 from ...policy import MemoryPolicy
 from ..builtin import BuiltinMemory
-from ..protocol import MemoryEvent
+from ..protocol import MemoryEvent, MemoryFault
 from ..saving import state_as_json, state_of
 from ..stores import Entry, MemoryState
 from .endpoint import Endpoint
-from .process import PackageError, Store, process_of
+from .process import Store, process_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class PackageMemory(BuiltinMemory):
         try:
             async with self._endpoint.open() as endpoint:
                 listed = await self._process.ask("load", new=store.name, endpoint=endpoint, values=kept)
-        except PackageError as error:
+        except MemoryFault as error:
             raise ValueError(f"store: {error}") from None
         if listed != pairs:
             raise ValueError("store: it does not hold the memories of `entries`")

@@ -56,6 +56,19 @@ def test_conversations_by_id_are_sessions_of_a_user_or_have_a_memory_of_their_ow
     assert sessions(tmp_path, *rows, by="conversation")[0] == {"x": [["One.", "Three."]], "y": [["Two."]]}
 
 
+def test_users_whose_conversations_have_the_same_name_are_kept_apart(tmp_path: Path) -> None:
+    rows = [line("a", "One.", session=1), line("b", "Two.", session=1, user="lee")]
+    assert sessions(tmp_path, *rows)[0] == {"mia": [["One."]], "lee": [["Two."]]}
+    assert sessions(tmp_path, *rows, by="conversation")[0] == {"mia 1": [["One."]], "lee 1": [["Two."]]}
+
+
+@pytest.mark.parametrize(("by", "group"), [("user", "mia"), ("conversation", "x")])
+def test_a_reply_that_names_no_user_is_of_whom_its_conversation_is(tmp_path: Path, by: By, group: str) -> None:
+    reply = line("b", "Lovely!", role="assistant", conversation="x") | {"user": None}
+    found, _ = sessions(tmp_path, line("a", "One.", conversation="x"), reply, by=by)
+    assert found == {group: [["One.", "Lovely!"]]}
+
+
 def test_where_nobody_is_named_each_conversation_is_a_user(tmp_path: Path) -> None:
     rows = [{"role": "user", "text": text, "session": name} for text, name in (("Hi.", "s1"), ("Yo.", "s2"))]
     assert sessions(tmp_path, *rows)[0] == {"s1": [["Hi."]], "s2": [["Yo."]]}

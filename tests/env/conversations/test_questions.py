@@ -77,6 +77,7 @@ async def test_the_embedded_model_asks_how_a_sentence_goes_on() -> None:
         (replied(evidence=[3]), "the evidence names no message"),
         (replied(evidence=[]), "the evidence names no message"),
         (replied(evidence="2"), "the evidence names no message"),
+        (replied(evidence=[2.0]), "the evidence names no message"),
         (replied(question="Is my canoe in Room 0?"), "it gives its own answer"),
         (replied(question=" "), "the reply has no question"),
         (replied(answer=None), "the reply has no answer"),

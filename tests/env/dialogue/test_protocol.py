@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +23,7 @@ from mnemotune.env.dialogue.protocol import (
     user_prompt,
 )
 from mnemotune.policies import MemoryPolicy, load_policy, presets
+from mnemotune.policies.lm import Request
 from mnemotune.policies.prompts import Templates
 from staged import rollout
 
@@ -93,6 +95,36 @@ def test_no_preset_takes_more_calls_than_foretold(
     assert taken <= foretold
     if preset in {"native", "rag", "awi", "awi_oracle"}:
         assert taken == foretold
+
+
+def divided(request: Request) -> str:
+    """Tell each message as an episode of its own, in which nothing was not to be expected."""
+    numbers = re.findall(r'"number": (\d+)', request.messages[-1].content)
+    told = [{"title": "A title", "narrative": f"Message {number}.", "last": number} for number in numbers]
+    return json.dumps({"episodes": told} if numbers else {"expected": "", "facts": []})
+
+
+@given(shape=shapes, protocol=protocols, update_every=st.integers(1, 7), buffer_size=st.integers(0, 7))
+@settings(max_examples=25, deadline=None)
+def test_episodes_however_they_are_divided_take_no_more_calls_than_foretold(
+    shape: dict[str, Any],
+    protocol: Protocol,
+    update_every: int,
+    buffer_size: int,
+    make_scenario: MakeScenario,
+    make_model: MakeModel,
+    make_cast: MakeCast,
+) -> None:
+    values = load_policy("nemori").model_dump() | {"update_every": update_every, "buffer_size": buffer_size}
+    scenario, policy = make_scenario(**shape), MemoryPolicy.model_validate(values)
+    taken = calls_taken(scenario, policy, protocol, make_model(write=divided), make_cast)
+    assert taken <= protocol.episode_calls(scenario, policy)
+
+
+def test_a_package_s_writes_are_foretold_whatever_the_mode(base_life: Scenario) -> None:
+    shared = {"update_every": 2, "buffer_size": 4, "store": "external", "top_k": 30}
+    package = MemoryPolicy.model_validate({"backend": "mem0ai", "write": {"mode": "verbatim"}, **shared})
+    assert Protocol().episode_calls(base_life, package) == Protocol().episode_calls(base_life, load_policy("awe"))
 
 
 @given(

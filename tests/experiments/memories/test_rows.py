@@ -65,9 +65,10 @@ def test_the_rows_that_ship_can_be_read() -> None:
 
 def test_a_pair_is_compared_group_by_group() -> None:
     own, package = summary_of("own", a=0.5, b=0.7), summary_of("package", a=0.4, b=0.6)
-    score, recall = parity.rows(own, package)
+    score, recall, lost = parity.rows(own, package)
     assert (score[0], recall[0]) == parity.FIGURES
     assert score[3] == "0.100 [0.100, 0.100]"
+    assert lost[1:] == ["nan, nan, nan", "nan, nan, nan", ""]
     assert any("a-mem, a-mem-package" in line for line in parity.lines({"a-mem": own, "a-mem-package": package}))
 
 

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -45,15 +45,18 @@ class Host:
         self.stores: dict[str, Store] = {}
         self.locks: dict[str, threading.Lock] = {}
         self.copied: list[float] = []
+        self.loaded = False
+        self.first = threading.Lock()
+        """Held by the first requests: they load the package, and few stand to be loaded by several threads at once."""
 
     @contextmanager
     def using(self, name: str, endpoint: Json | None = None) -> Iterator[Store]:
-        """Hold a store, bound to an endpoint."""
+        """Hold a store to read it, bound to an endpoint; names that this takes are not counted as the store's."""
         with self.locks[name]:
             store = self.stores[name]
             if endpoint is not None:
                 store.bind(endpoint)
-            with counting(store.made):
+            with counting([*store.made]):
                 yield store
 
     @contextmanager
@@ -65,14 +68,20 @@ class Host:
         self.stores[name], self.locks[name] = opened, threading.Lock()
         self.copied.append(time.perf_counter() - began)
         try:
-            with self.using(name, endpoint) as store:
-                yield store
+            with self.using(name, endpoint), counting(opened.made):
+                yield opened
         except BaseException:
             self.drop(name)
             raise
 
     def answer(self, request: Json) -> Any:
         """Carry out a request."""
+        with nullcontext() if self.loaded else self.first:
+            reply = self._reply(request)
+        self.loaded = True
+        return reply
+
+    def _reply(self, request: Json) -> Any:
         for name in request.get("drop", ()):
             self.drop(name)
         match request["op"]:
@@ -96,8 +105,9 @@ class Host:
             case "load":
                 with self.new(request) as store:
                     store.load(request["values"])
+                    listing = store.listing()
                     store.made[0] = int(request["values"]["made"])
-                    return store.listing()
+                    return listing
             case "copies":
                 return self.copied
             case other:

@@ -10,7 +10,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
-from .mem0_store import MOST, Mem0Store, clients
+from .mem0_store import DIGITS, MOST, Mem0Store, clients, names_of
 from .naming import DAY
 from .store import USER, Json, Listing
 
@@ -18,8 +18,6 @@ POOL = 32 * 2**20
 LARGEST = 2**28
 """In bytes: Kuzu takes most of the machine's memory for each database unless it is told a size."""
 GRAPH = "graph.kuzu"
-DIGITS = 4
-"""Of similarities, whose last ones depend on how the file came to be."""
 RELATION = ("source", "relationship", "destination")
 SCALARS = "n.user_id AS user_id, n.name AS name, n.mentions AS mentions, n.embedding AS embedding"
 NODE = "{user_id: $user_id, name: $name, mentions: $mentions, created: current_timestamp(), embedding: $embedding}"
@@ -69,7 +67,7 @@ class Mem0GraphStore(Mem0Store):
     def search(self, query: str, limit: int) -> list[str]:
         """Return the names of what the package finds, best first: memories and relations in turn."""
         found = self.memory.search(query, user_id=USER, limit=limit)
-        memories = [item["id"] for item in found["results"]]
+        memories = names_of(found["results"])
         said = (_text(*(relation[part] for part in RELATION)) for relation in found["relations"])
         relations = [*dict.fromkeys(said)]  # one comes once for each of its ends that is found
         turns = chain.from_iterable(zip_longest(memories, relations))

@@ -13,6 +13,8 @@ from typing import Any
 from .naming import DAY
 from .store import ENDPOINTS, USER, Json, Listing, Store
 
+DIGITS = 4
+"""Of similarities, whose last ones depend on how the files came to be."""
 MOST = 1_000_000
 """Memories of a listing."""
 
@@ -76,7 +78,7 @@ class Mem0Store(Store):
     def search(self, query: str, limit: int) -> list[str]:
         """Return the names of what the package finds, best first."""
         found = self.memory.search(query, filters={"user_id": USER}, top_k=limit)
-        return [item["id"] for item in found["results"]]
+        return names_of(found["results"])
 
     def listing(self) -> Listing:
         """Return all memories."""
@@ -147,6 +149,11 @@ class Mem0Store(Store):
         self.memory.close()
         self.client.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def names_of(found: list[Json]) -> list[str]:
+    """Return the names of what was found, best first; among equals the oldest, as Qdrant keeps no order there."""
+    return [item["id"] for item in sorted(found, key=lambda item: (-round(item["score"], DIGITS), item["id"]))]
 
 
 def _models(model: str, embedder: str, width: int, url: str) -> Json:

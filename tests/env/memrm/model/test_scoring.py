@@ -27,6 +27,8 @@ from mnemotune.policies.memory import MemoryEvent
 class Counting:
     """A runner whose logit of safe is a checksum of what it read in order; it counts the tokens it was given."""
 
+    batch_tokens = 10_000
+
     def __init__(self) -> None:
         self.tokens = 0
         self.calls = 0
@@ -52,7 +54,7 @@ def tokens() -> Tokens:
 
 
 def model(tokens: Tokens, runner: Counting | None = None, **card: Any) -> MemRM:
-    return MemRM(runner or Counting(), tokens, ModelCard(**{"window": 4000, **card}), batch_tokens=10_000)
+    return MemRM(runner or Counting(), tokens, ModelCard(**{"window": 4000, **card}))
 
 
 def events(rows: Sequence[Row]) -> list[MemoryEvent]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,11 +16,13 @@ import pytest
 
 from mnemotune.env.memrm.model.checkpoint import ADAPTER, CheckpointError
 from mnemotune.env.memrm.model.memgym import load_memgym, read_memgym, score_prompts, write_memgym
+from mnemotune.env.memrm.model.runner import padded
 from mnemotune.env.memrm.model.scoring import load_memrm
 from mnemotune.env.memrm.model.tokens import PAD, train_tokens
 from mnemotune.env.memrm.rows.row import Row, write_rows
 from mnemotune.env.memrm.training.examples import read_examples
 from mnemotune.env.memrm.training.recipe import RecipeError, TrainingRecipe
+from mnemotune.env.memrm.training.scratch import calibrated
 
 for library in ("torch", "transformers", "peft", "trl", "bitsandbytes", "datasets"):
     if find_spec(library) is None:
@@ -47,7 +49,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def recipe(base: Path, tmp_path: Path, rows: list[Row]) -> TrainingRecipe:
     write_rows(tmp_path / "rows.jsonl", rows[:40])
-    steps = {"epochs": 1, "batch_tokens": 8000, "learning_rate": 1e-3, "checkpoint_every": 2}
+    steps = {"epochs": 1, "batch_tokens": 800, "learning_rate": 1e-3, "checkpoint_every": 2}
     model = {"kind": "qlora", "base": str(base)}
     return TrainingRecipe.model_validate(
         {
@@ -62,6 +64,9 @@ def recipe(base: Path, tmp_path: Path, rows: list[Row]) -> TrainingRecipe:
 
 @pytest.mark.slow
 def test_the_gpu_recipe_runs_from_rows_to_scores(recipe: TrainingRecipe, tmp_path: Path, rows: list[Row]) -> None:
+    import torch
+    from safetensors.torch import load_file
+
     from mnemotune.env.memrm.training.qlora import train_adapter
 
     heard: dict[str, float] = {}
@@ -80,14 +85,43 @@ def test_the_gpu_recipe_runs_from_rows_to_scores(recipe: TrainingRecipe, tmp_pat
     card = train_adapter(
         recipe, examples, tmp_path / "out", resume=True, log=lambda figures, step: heard.update(figures)
     )
-    assert card.temperature > 0
+    assert {tensor.dtype for tensor in load_file(tmp_path / "out" / ADAPTER).values()} == {torch.float32}
     assert "loss" in heard
     assert "held_out/accuracy" in heard
     model = load_memrm(tmp_path / "out")
+    assert calibrated(model, examples.held_out) == card
     given = [row.event for row in rows[:8]]
     scores = model.score(given)
     assert ((scores > 0) & (scores < 1)).all()
     np.testing.assert_allclose(np.concatenate([model.score([event]) for event in given]), scores, atol=1e-2)  # bf16
+
+
+def test_an_adapter_is_trained_on_a_base_that_is_not_quantised(recipe: TrainingRecipe, tmp_path: Path) -> None:
+    from mnemotune.env.memrm.training.qlora import train_adapter
+
+    plain = recipe.model_copy(update={"model": recipe.model.model_copy(update={"kind": "lora"})})
+    heard: dict[int, float] = {}
+
+    def hear(figures: Mapping[str, float], step: int) -> None:
+        heard.update({step: figures["loss"]} if "loss" in figures else {})
+
+    train_adapter(plain, read_examples(plain), tmp_path / "out", resume=False, log=hear)
+    assert heard[max(heard)] < heard[1]
+    assert (tmp_path / "out" / ADAPTER).is_file()
+
+
+def test_a_runner_gives_the_logits_of_the_whole_model(base: Path) -> None:
+    import torch
+    from transformers import Qwen3ForCausalLM
+
+    from mnemotune.env.memrm.model.torch_runner import TransformersRunner
+
+    model = Qwen3ForCausalLM.from_pretrained(base)
+    prompts = [(5, 9, 11), (7,), (30, 31, 32, 33)]
+    answers = TransformersRunner(model, (3, 4)).answer(padded(prompts))
+    with torch.inference_mode():
+        whole = [model(torch.tensor([ids])).logits[0, -1, [3, 4]].tolist() for ids in prompts]
+    np.testing.assert_allclose(answers, whole, atol=1e-5)
 
 
 def test_a_base_that_is_not_there_is_named(recipe: TrainingRecipe, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from mnemotune.env.memrm.model.render import Prompt
 from mnemotune.env.memrm.rows.row import EvictedMessage, FactLabel, Row, RowError, write_rows
-from mnemotune.env.memrm.training.examples import Example, Examples, labelled, read_examples
-from mnemotune.env.memrm.training.recipe import RecipeError, TrainingRecipe, load_recipe
+from mnemotune.env.memrm.training.examples import Example, Examples, labelled, read_examples, shuffled_batches
+from mnemotune.env.memrm.training.recipe import RecipeError, Schedule, TrainingRecipe, load_recipe
 
 RECIPES = Path(__file__).parents[4] / "configs" / "memrm"
 
@@ -54,6 +54,17 @@ def test_equal_prompts_are_one_example_that_counts_as_often(tmp_path: Path, rows
     write_rows(tmp_path / "twice.jsonl", twice)
     once, doubled = (read_examples(recipe_of(tmp_path / f"{name}.jsonl")).train for name in ("once", "twice"))
     assert [(e.prompt, e.safe, 2 * e.count) for e in once] == [(e.prompt, e.safe, e.count) for e in doubled]
+
+
+def test_batches_are_filled_by_tokens_and_leave_nothing_out(rows_file: Path) -> None:
+    recipe = recipe_of(rows_file).model_copy(update={"window": 768, "schedule": Schedule(batch_tokens=1000)})
+    lengths = [10 + 7 * i % 90 for i in range(300)]
+    first, again, second = (shuffled_batches(lengths, recipe, epoch=epoch) for epoch in (0, 0, 1))
+    assert sorted(place for batch in first for place in batch) == list(range(300))
+    padded = [len(batch) * max(lengths[place] for place in batch) for batch in first]
+    assert max(padded) <= 1200  # lengths are drawn up to a fifth apart
+    assert sorted(padded)[len(padded) // 2] > 800
+    assert first == again != second
 
 
 SAID = "I moved to the coast. My neighbour has a pony. What should I pack?"
