@@ -214,7 +214,8 @@ async def delete(preset: str, users: Sequence[Scenario], folder: Path) -> Deleti
         kept = {user: await texts_of(store.memory(user), "") for user in facts}
     others = "\n".join(text for *shown, _ in kept.values() for text in shown)  # another user may have said the same
     unheard = [text for text in {*behind} if text not in others]
-    in_process = sum(any(map(stating(fact), unheard)) for _, fact in every)
+    stated = ((user, filter(stating(fact), unheard)) for user, fact in every)
+    in_process = sum(any(not _is_said(text, user, kept) for text in texts) for user, texts in stated)
     gone = [text for user, text in {*removed} if not _is_said(text, user, kept)]
     in_files = sum(_escaped(text) in bytes_left for text in gone)
     log = (folder / LOG).read_bytes()
