@@ -99,6 +99,7 @@ class BuiltinMemory:
     async def forget(self, what: Callable[[str], bool]) -> int:
         """Remove each memory, and each message of the buffer, of whose text ``what`` is true; return how many."""
         async with self._changing.here():
+            await self._forget_elsewhere(what)
             state = self._state
             gone = {entry.line for entry in state.entries if any(map(what, entry.tellings))}
             entries = tuple(entry for entry in state.entries if entry.line not in gone)
@@ -106,6 +107,9 @@ class BuiltinMemory:
             self._index.forget(lambda line: line in gone or what(line))
             self._state = replace(state, start=start, buffer=buffer, entries=entries, _known=((), ()))
             return sum(map(len, (state.entries, state.start, state.buffer))) - sum(map(len, (entries, start, buffer)))
+
+    async def _forget_elsewhere(self, what: Callable[[str], bool]) -> None:
+        """Remove what is kept besides the state; there is nothing."""
 
     async def aclose(self) -> None:
         """There is nothing to close."""

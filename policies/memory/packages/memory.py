@@ -41,26 +41,6 @@ class PackageMemory(BuiltinMemory):
         self._endpoint = Endpoint(model, embedder)
         self._state: PackageState = PackageState()
 
-    async def forget(self, what: Callable[[str], bool]) -> int:
-        """Remove each memory, and each message of the buffer, of whose text ``what`` is true; return how many.
-
-        Messages that the package keeps to write by are removed too, and not counted.
-        """
-        store = self._state.store
-        if store is not None:
-            names = [name for name, e in zip(self._state.names, self._state.entries, strict=True) if what(e.line)]
-            kept = await self._process.ask("said", store=store.name)
-            said = [name for name, text in kept if what(text)]
-            if names or said:
-                new = self._process.store()
-                async with self._endpoint.open() as endpoint:
-                    request = {"endpoint": endpoint, "names": names, "said": said}
-                    await self._process.ask("forget", store=store.name, new=new.name, **request)
-                pairs = zip(self._state.names, self._state.entries, strict=True)
-                left = tuple(name for name, entry in pairs if not what(entry.line))
-                self._state = replace(self._state, store=new, names=left)
-        return await super().forget(what)
-
     async def dump(self) -> Any:
         """Return the present state as plain JSON values, with what the package keeps."""
         state = self._state
@@ -102,6 +82,23 @@ class PackageMemory(BuiltinMemory):
     def _without_memories(self) -> PackageState:
         return replace(self._state, entries=(), next_id=0, store=None, names=())
 
+    async def _forget_elsewhere(self, what: Callable[[str], bool]) -> None:
+        """Have the package forget memories, and messages that it keeps to write by."""
+        state = self._state
+        if state.store is None:
+            return
+        pairs = [*zip(state.names, state.entries, strict=True)]
+        names = [name for name, entry in pairs if what(entry.line)]
+        kept = await self._process.ask("said", store=state.store.name)
+        said = [name for name, text in kept if what(text)]
+        if names or said:
+            new = self._process.store()
+            async with self._endpoint.open() as endpoint:
+                request = {"endpoint": endpoint, "names": names, "said": said}
+                await self._process.ask("forget", store=state.store.name, new=new.name, **request)
+            left = tuple(name for name, entry in pairs if not what(entry.line))
+            self._state = replace(state, store=new, names=left)
+
     async def _found(self, query: str, state: MemoryState, top_k: int) -> list[int]:
         if not isinstance(state, PackageState) or state.store is None or not query.strip():
             return [*range(len(state.entries))[::-1][:top_k]]
@@ -109,7 +106,7 @@ class PackageMemory(BuiltinMemory):
             request = {"endpoint": endpoint, "query": query, "limit": top_k}
             found = await self._process.ask("search", store=state.store.name, **request)
         places = {name: place for place, name in enumerate(state.names)}
-        return [places[name] for name in found]
+        return [places[name] for name in found if name in places]
 
     async def _written(self, after: MemoryState, evicted: tuple[Message, ...]) -> tuple[MemoryState, MemoryEvent]:
         state, new = self._state, self._process.store()
