@@ -49,6 +49,7 @@ proposer_model: openai:thinker
 embedder: openai:small-vectors
 embedder_endpoint: {base_url: "http://127.0.0.1:8001/v1"}
 endpoint:
+  quote_server: false
   base_url: http://127.0.0.1:8000/v1
   concurrency: 3
   requests_per_minute: 90
