@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mnemotune.policies.memory.packages.hosted.host import Host
+from mnemotune.policies.memory.packages.hosted.host import Host, serve
 from mnemotune.policies.memory.packages.hosted.naming import count_names
 from mnemotune.policies.memory.packages.hosted.store import Json, Listing, Store
 
@@ -41,6 +43,8 @@ class Notes(Store):
             self.notes[str(uuid.uuid4())] = message["content"]
         if any(message["content"] == "fail" for message in messages):
             raise RuntimeError("the package fails")
+        if any(message["content"] == "exit" for message in messages):
+            raise SystemExit(3)
 
     def search(self, query: str, limit: int) -> list[str]:
         uuid.uuid4()
@@ -131,3 +135,19 @@ def test_a_package_is_loaded_by_one_thread(host: Host) -> None:
 def test_a_request_that_is_none_is_refused(host: Host) -> None:
     with pytest.raises(ValueError, match="there is no request 'fly'"):
         ask(host, "fly")
+
+
+def test_every_request_is_answered_also_where_the_package_exits_or_its_reply_is_no_json(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing = {"op": "write", "endpoint": ENDPOINT, "store": None, "messages": [{"role": "user", "content": "exit"}]}
+    requests = [{**writing, "id": 1, "new": "0"}, {"id": 2, "op": "copies"}, {"id": 3, "op": "fly"}]
+    monkeypatch.setattr(host, "copied", [object()])
+    out = io.StringIO()
+    serve(host, map(json.dumps, requests), out)
+    replies = {reply["id"]: reply.get("error") for reply in map(json.loads, out.getvalue().splitlines())}
+    assert replies == {
+        1: "SystemExit: 3",
+        2: "TypeError: Object of type object is not JSON serializable",
+        3: "ValueError: there is no request 'fly'",
+    }

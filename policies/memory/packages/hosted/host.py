@@ -9,11 +9,12 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from .naming import count_names, counting
 from .store import Json, Store
@@ -121,23 +122,31 @@ class Host:
                 self.stores.pop(name).close()
 
 
+def serve(host: Host, requests: Iterable[str], out: TextIO) -> None:
+    """Answer lines, each of them, until they end; what fails in any way is answered with the error."""
+    writing = threading.Lock()
+
+    def answered(number: int, request: Json) -> str:
+        return json.dumps({"id": number, "reply": host.answer(request)})
+
+    def reply(number: int, answering: Future[str]) -> None:
+        error = answering.exception()
+        failed = {"id": number, "error": f"{type(error).__name__}: {error}"}
+        with writing:
+            out.write(f"{answering.result() if error is None else json.dumps(failed)}\n")
+            out.flush()
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        for line in requests:
+            request = json.loads(line)
+            number = request["id"]
+            pool.submit(answered, number, request).add_done_callback(partial(reply, number))
+
+
 def main(package: str, folder: Path) -> None:
     """Answer requests until the input ends."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the package prints is no reply
     count_names()
-    host, writing = Host(package, folder), threading.Lock()
-
-    def reply(request: Json) -> None:
-        try:
-            said: Json = {"reply": host.answer(request)}
-        except Exception as error:  # noqa: BLE001 - the other side raises it
-            said = {"error": f"{type(error).__name__}: {error}"}
-        with writing:
-            out.write(json.dumps({"id": request["id"], **said}) + "\n")
-            out.flush()
-
-    with ThreadPoolExecutor(THREADS) as pool:
-        for line in sys.stdin:
-            pool.submit(reply, json.loads(line))
+    serve(Host(package, folder), sys.stdin, out)
     shutil.rmtree(folder, ignore_errors=True)  # also where the other side was killed
