@@ -47,7 +47,7 @@ class PackageMemory(BuiltinMemory):
         values = state_as_json(state) | {"names": [*state.names]}
         if state.store is None:
             return values
-        return values | {"store": await self._process.ask("dump", store=state.store.name)}
+        return values | {"store": await self._process.ask("dump", store=state.store)}
 
     async def load(self, values: Any) -> None:
         """Go back to a state that ``dump`` has returned. Raises ValueError, naming the field at fault."""
@@ -68,7 +68,7 @@ class PackageMemory(BuiltinMemory):
         store = self._process.store()
         try:
             async with self._endpoint.open() as endpoint:
-                listed = await self._process.ask("load", new=store.name, endpoint=endpoint, values=kept)
+                listed = await self._process.ask("load", new=store, endpoint=endpoint, values=kept)
         except MemoryFault as error:
             raise ValueError(f"store: {error}") from None
         if listed != pairs:
@@ -89,13 +89,13 @@ class PackageMemory(BuiltinMemory):
             return
         pairs = [*zip(state.names, state.entries, strict=True)]
         names = [name for name, entry in pairs if what(entry.line)]
-        kept = await self._process.ask("said", store=state.store.name)
+        kept = await self._process.ask("said", store=state.store)
         said = [name for name, text in kept if what(text)]
         if names or said:
             new = self._process.store()
             async with self._endpoint.open() as endpoint:
                 request = {"endpoint": endpoint, "names": names, "said": said}
-                await self._process.ask("forget", store=state.store.name, new=new.name, **request)
+                await self._process.ask("forget", store=state.store, new=new, **request)
             left = tuple(name for name, entry in pairs if not what(entry.line))
             self._state = replace(state, store=new, names=left)
 
@@ -104,7 +104,7 @@ class PackageMemory(BuiltinMemory):
             return [*range(len(state.entries))[::-1][:top_k]]
         async with self._endpoint.open() as endpoint:
             request = {"endpoint": endpoint, "query": query, "limit": top_k}
-            found = await self._process.ask("search", store=state.store.name, **request)
+            found = await self._process.ask("search", store=state.store, **request)
         places = {name: place for place, name in enumerate(state.names)}
         return [places[name] for name in found if name in places]
 
@@ -115,9 +115,8 @@ class PackageMemory(BuiltinMemory):
         if not messages:
             return after, MemoryEvent(evicted, state.lines, state.lines)
         async with self._endpoint.open() as endpoint:
-            source = state.store and state.store.name
             request = {"endpoint": endpoint, "messages": messages}
-            listed = await self._process.ask("write", store=source, new=new.name, **request)
+            listed = await self._process.ask("write", store=state.store, new=new, **request)
         known = dict(zip(state.names, state.entries, strict=True))
         entries, next_id = [], state.next_id
         for name, text in listed:

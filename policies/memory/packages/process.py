@@ -55,7 +55,8 @@ class Process:
         self.folder = Path(tempfile.mkdtemp(prefix=f"mnemotune-{package}-"))
         self._errors = self.folder / "stderr.txt"
         self._numbers = itertools.count()
-        self._waiting: dict[int, Future[Any]] = {}
+        self._waiting: dict[int, tuple[Future[Any], dict[str, Any]]] = {}
+        """Requests without a reply; they hold their stores, also where nobody waits any more."""
         self._sending = threading.Lock()
         home = {"MEM0_DIR": str(self.folder / "home")}
         kept = {name: value for name, value in os.environ.items() if not LEADS_ELSEWHERE.fullmatch(name)}
@@ -86,12 +87,15 @@ class Process:
         return self._process.poll() is not None
 
     async def ask(self, op: str, **request: Any) -> Any:
-        """Return the reply to a request. Raises MemoryFault when the package fails, and once the process has ended."""
+        """Return the reply to a request, in which stores go by their names.
+
+        Raises MemoryFault when the package fails, and once the process has ended.
+        """
         number, future = next(self._numbers), Future[Any]()
-        self._waiting[number] = future
+        self._waiting[number] = future, request
         drop = [self.left.popleft() for _ in range(len(self.left))]
-        line = json.dumps({"id": number, "op": op, "drop": drop, **request}) + "\n"
-        await asyncio.to_thread(self._send, line)
+        line = json.dumps({"id": number, "op": op, "drop": drop, **request}, default=_name) + "\n"
+        await asyncio.shield(asyncio.to_thread(self._send, line))
         return await asyncio.wrap_future(future)
 
     def end(self) -> None:
@@ -112,15 +116,17 @@ class Process:
 
     def _read(self) -> None:
         for line in self._process.stdout or ():
-            said = json.loads(line)
-            future = self._waiting.pop(said["id"], None)
-            if future is None or not future.set_running_or_notify_cancel():
-                continue
-            if "error" in said:
-                future.set_exception(MemoryFault(f"{self.package}: {said['error']}"))
-            else:
-                future.set_result(said["reply"])
+            self._settle(json.loads(line))
         self._fail_all()
+
+    def _settle(self, answer: dict[str, Any]) -> None:
+        future, _ = self._waiting.pop(answer["id"], (None, None))
+        if future is None or not future.set_running_or_notify_cancel():
+            return
+        if "error" in answer:
+            future.set_exception(MemoryFault(f"{self.package}: {answer['error']}"))
+        else:
+            future.set_result(answer["reply"])
 
     def _fail_all(self) -> None:
         printed = ""
@@ -128,7 +134,7 @@ class Process:
             printed = self._errors.read_text(encoding="utf-8", errors="replace").strip()
         what = f"{self.package}: its process ended: {printed[-LAST_CHARACTERS:]}"
         while self._waiting:
-            _, future = self._waiting.popitem()
+            _, (future, _) = self._waiting.popitem()
             if future.set_running_or_notify_cancel():
                 future.set_exception(MemoryFault(what))
 
@@ -162,6 +168,10 @@ def _started(package: str, python: str) -> Process:
             before.end()
         _running[key] = Process(package, python)
     return _running[key]
+
+
+def _name(store: Store) -> str:
+    return store.name
 
 
 def _absolute(python: str) -> str:

@@ -31,6 +31,7 @@ class Texts:
         return Store(self, str(len(self.stores)))  # type: ignore[arg-type]
 
     async def ask(self, op: str, **request: Any) -> Any:
+        request |= {field: held.name for field, held in request.items() if isinstance(held, Store)}
         texts = self.stores.get(request.get("store") or "", [])
         match op:
             case "write":
