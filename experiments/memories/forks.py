@@ -21,8 +21,9 @@ from ...policies.lm.embedded import EmbeddedModel
 from ...policies.lm.lexical import LexicalEmbedder
 from ...policies.memory import open_memory
 from ...policies.memory.packages.process import process_of
+from ...policies.space import PACKAGES
 from ..command import run
-from .rows import HERE, PACKAGES
+from .rows import HERE
 
 APART = 30
 """Writes of a row."""
@@ -43,7 +44,7 @@ async def rows(package: str, said: list[str]) -> list[list[str]]:
 
 
 def main(seed: Annotated[int, typer.Option(help="Of the generated user who speaks.")] = 555) -> None:
-    """Let both packages write what a user says."""
+    """Let each package write what a user says."""
     (user,) = generate_scenarios(users=1, seed=seed)
     said = [session.query for period in user.periods for session in period.sessions]
     found = [row for package in PACKAGES for row in asyncio.run(rows(package, said))]

@@ -33,8 +33,8 @@ def rows(own: Summary, package: Summary) -> list[Sequence[str]]:
     means = [(own.memory_score, package.memory_score), (own.evidence, package.evidence)]
     differences = [with_interval(paired_difference(*pair)) for pair in groups]
     scores = [[*map(with_interval, pair)] for pair in means]
-    told = [[*cells] for cells in zip(FIGURES, *zip(*scores, strict=True), differences, strict=True)]
-    return [*told, ["answers lost in writing, reading, use", lost(own), lost(package), ""]]
+    compared = [[*cells] for cells in zip(FIGURES, *zip(*scores, strict=True), differences, strict=True)]
+    return [*compared, ["answers lost in writing, reading, use", lost(own), lost(package), ""]]
 
 
 def lost(summary: Summary) -> str:

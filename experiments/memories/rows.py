@@ -17,6 +17,7 @@ from ...policies.lm.lexical import LexicalEmbedder
 from ...policies.memory import open_memory
 from ...policies.memory.packages.process import PackageError
 from ...policies.policy import MemoryPolicy
+from ...policies.space import PACKAGES
 from ..memgym.table import config_of, scored
 
 HERE = Path(__file__).parent
@@ -24,7 +25,6 @@ ROWS = HERE / "rows.jsonl"
 PRESETS = (WINDOW, "rag", "awe", "awi")
 NATIVE = ("mem0", "mem0-g", "a-mem", "ace", "nemori", "letta")
 """Presets after published memories."""
-PACKAGES = ("mem0ai", "mem0ai-kuzu", "langmem", "a-mem-package")
 EVOLVED = "evolved"
 KEPT = (
     *("policy", "key", "accuracy", "floor", "ceiling", "memory_score", "interval", "shares", "by_group"),

@@ -25,8 +25,8 @@ from ..protocol import MemoryFault
 HOSTED = "hosted"
 HERE = Path(__file__).parent
 OFFLINE = {"MEM0_TELEMETRY": "False", "ANONYMIZED_TELEMETRY": "False", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-LEADS_ELSEWHERE = re.compile(r"(?i)[A-Z0-9_]*API_KEY|OPENAI_.*|OPENROUTER_.*|(HTTPS?|ALL)_PROXY")
-"""Variables by which a package would call another endpoint than ours."""
+LEADS_ELSEWHERE = re.compile(r"(?i)[A-Z0-9_]*API_KEY|(OPENAI|OPENROUTER|LANGCHAIN|LANGSMITH)_.*|(HTTPS?|ALL)_PROXY")
+"""Variables by which a package would call another endpoint than ours, or send what it does to one."""
 LAST_CHARACTERS = 500
 """Of what a process that ended has printed, in the error."""
 

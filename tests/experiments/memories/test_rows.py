@@ -10,9 +10,10 @@ import pytest
 
 from mnemotune.env import Summary
 from mnemotune.experiments.memories import matrix, parity, rows
-from mnemotune.experiments.memories.rows import NATIVE, PACKAGES, Place, Rows, contenders, measured
+from mnemotune.experiments.memories.rows import NATIVE, Place, Rows, contenders, measured
 from mnemotune.policies import load_policy
 from mnemotune.policies.lm.ledger import Ledger
+from mnemotune.policies.space import PACKAGES
 
 PLACE = Place("dialogue", "generated:1@555", 1000)
 

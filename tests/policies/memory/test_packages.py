@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import os
 import re
 import sys
 import uuid
@@ -25,8 +24,8 @@ from mnemotune.policies.memory.packages.hosted.host import KINDS
 from mnemotune.policies.memory.packages.hosted.naming import count_names, counting
 from mnemotune.policies.memory.packages.process import LEADS_ELSEWHERE, PackageError, process_of, python_variable
 from mnemotune.policies.memory.saving import Savable, dump_memory, restore_memory
+from mnemotune.policies.space import PACKAGES
 
-PACKAGES = ("mem0ai", "mem0ai-kuzu", "langmem", "a-mem-package")
 IN_MEMORY = ("langmem", "a-mem-package")
 """Packages that write no files."""
 ASKS_TO_READ = ("mem0ai-kuzu",)
@@ -64,34 +63,28 @@ class AddingScribe(EmbeddedScribe):
         return replace(completion, text=text)
 
 
-@pytest.fixture(params=PACKAGES)
-def package(request: pytest.FixtureRequest) -> str:
-    variable = python_variable(request.param)
-    if not os.environ.get(variable):
-        pytest.skip(f"{variable} names no environment that has {request.param}")
-    return str(request.param)
-
-
 @pytest.mark.packages
 @pytest.mark.timeout(900)
 class TestPackages(MemoryConformance):
     rounds = 6
+    package: str
 
     @pytest.fixture
     def make(self, package: str) -> Make:
+        self.package = package
         return lambda model: MEMORIES.get(package)(policy_of(package), model, LexicalEmbedder())
 
     @pytest.fixture
     def model(self) -> Scribe:
         return AddingScribe()
 
-    async def test_a_failing_model_leaves_it_as_it_was(self, make: Make, model: Scribe, package: str) -> None:  # type: ignore[override]
-        if package in ASKS_TO_READ:
-            pytest.skip(f"{package} cannot be read while the model fails: its search asks the model")
+    async def test_a_failing_model_leaves_it_as_it_was(self, make: Make, model: Scribe) -> None:
+        if self.package in ASKS_TO_READ:
+            pytest.skip(f"{self.package} cannot be read while the model fails: its search asks the model")
         await super().test_a_failing_model_leaves_it_as_it_was(make, model)
 
-    async def test_what_is_saved_comes_back(self, make: Make, model: Scribe, package: str) -> None:  # type: ignore[override]
-        if package not in ORDERED_BY_ARRIVAL:
+    async def test_what_is_saved_comes_back(self, make: Make, model: Scribe) -> None:
+        if self.package not in ORDERED_BY_ARRIVAL:
             await super().test_what_is_saved_comes_back(make, model)
             return
         memory, other = make(model), make(model)
@@ -102,7 +95,7 @@ class TestPackages(MemoryConformance):
         assert await dump_memory(other) == saved
         await memory.aclose()
         await other.aclose()
-        pytest.skip(f"{package} goes on another way once it is loaded, where notes are equally near")
+        pytest.skip(f"{self.package} goes on another way once it is loaded, where notes are equally near")
 
     async def test_its_calls_are_metered_as_writes_and_its_memories_come_back(self, package: str) -> None:
         model = Metered(EmbeddedModel())
@@ -146,7 +139,7 @@ def test_every_package_has_a_class_of_stores_and_a_variable_for_its_python() -> 
 
 
 @pytest.mark.parametrize(
-    "name", ["OPENROUTER_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "https_proxy", "ALL_PROXY"]
+    "name", ["OPENROUTER_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "https_proxy", "ALL_PROXY", "LANGSMITH_TRACING"]
 )
 def test_a_package_does_not_see_what_leads_its_calls_elsewhere(name: str) -> None:
     assert LEADS_ELSEWHERE.fullmatch(name)

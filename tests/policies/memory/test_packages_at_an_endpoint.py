@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
 import subprocess
@@ -24,22 +23,12 @@ from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.lm.metered import Metered, MeteredEmbedder
 from mnemotune.policies.lm.openai import OpenAIEmbedder, OpenAIModel
 from mnemotune.policies.memory import MEMORIES, Item
-from mnemotune.policies.memory.packages.process import python_variable
 
 pytestmark = [pytest.mark.packages, pytest.mark.timeout(900)]
 
-PACKAGES = ("mem0ai", "mem0ai-kuzu", "langmem", "a-mem-package")
 KEEPS = {"buffer_size": 0, "update_every": 2, "write": {"mode": "verbatim"}, "store": "external", "top_k": 30}
 FACTS = ("I moved to Lisbon in May.", "I work as a nurse at night.", "My dog is called Olive.", "I play the cello.")
 TALK = [[Message("user", fact), Message("assistant", "I see.")] for fact in FACTS]
-
-
-@pytest.fixture(params=PACKAGES)
-def package(request: pytest.FixtureRequest) -> str:
-    variable = python_variable(request.param)
-    if not os.environ.get(variable):
-        pytest.skip(f"{variable} names no environment that has {request.param}")
-    return str(request.param)
 
 
 class Upstream:
@@ -49,10 +38,10 @@ class Upstream:
         command = [sys.executable, "-m", "mnemotune", "serve", "--port", "0", "--workers", "1"]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None
-        told = self.process.stderr.readline()
-        found = re.search(r"http://\S+:\d+/v1", told)
-        assert found is not None, told
-        self.url = found[0]
+        line = self.process.stderr.readline()
+        url = re.search(r"http://\S+:\d+/v1", line)
+        assert url is not None, line
+        self.url = url[0]
 
     def end(self) -> None:
         self.process.kill()

@@ -105,6 +105,7 @@ def _system() -> Any:
         sys.modules[name] = module
     import chromadb
     from agentic_memory import memory_system, retrievers
+    from typing_extensions import override
 
     client = chromadb.EphemeralClient(chromadb.Settings(anonymized_telemetry=False))
 
@@ -114,7 +115,8 @@ def _system() -> Any:
         def __init__(self, retriever: Any) -> None:
             self.retriever = retriever
 
-        def __call__(self, input: list[str]) -> Any:  # noqa: A002 - Chroma's name
+        @override
+        def __call__(self, input: list[str]) -> Any:
             return self.retriever.embed(input)
 
     class _Retriever(retrievers.ChromaRetriever):

@@ -44,4 +44,4 @@ class _Pool(concurrent.futures.ThreadPoolExecutor):
 def count_names() -> None:
     """Have every package count, also in the threads that it starts."""
     uuid.uuid4 = _counted_name
-    concurrent.futures.ThreadPoolExecutor = _Pool  # type: ignore[misc]
+    vars(concurrent.futures).update(ThreadPoolExecutor=_Pool)
