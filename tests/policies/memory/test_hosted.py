@@ -126,6 +126,15 @@ def test_forgetting_makes_a_new_store_too(host: Host) -> None:
     assert len(ask(host, "search", store="0", query="boats", limit=5)) == 1
 
 
+def test_a_store_is_not_copied_while_it_is_read(host: Host) -> None:
+    write(host, None, "0", "boats")
+    with ThreadPoolExecutor(1) as pool, host.using("0"):
+        writing = pool.submit(write, host, "0", "1", "bread")
+        with pytest.raises(TimeoutError):
+            writing.result(timeout=0.1)
+    assert texts(writing.result()) == ["boats", "bread"]
+
+
 def test_a_package_is_loaded_by_one_thread(host: Host) -> None:
     with ThreadPoolExecutor(4) as pool:
         replies = list(pool.map(lambda number: write(host, None, str(number), "boats"), range(4)))

@@ -65,7 +65,8 @@ class Host:
         """Make the store ``new``, from a copy of ``store`` where there is one; where the block fails, it is removed."""
         began = time.perf_counter()
         name, source, endpoint = request["new"], request.get("store"), request["endpoint"]
-        opened = self.kind(self.folder / name, endpoint, self.stores[source] if source else None)
+        with self.locks[source] if source else nullcontext():
+            opened = self.kind(self.folder / name, endpoint, self.stores[source] if source else None)
         self.stores[name], self.locks[name] = opened, threading.Lock()
         self.copied.append(time.perf_counter() - began)
         try:
