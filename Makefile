@@ -10,16 +10,20 @@ UV = $(if $(PIP_FIND_LINKS),UV_FIND_LINKS='$(PIP_FIND_LINKS)') $(if $(PIP_INDEX_
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python
 install = { $(PIP) uv && $(UV) --editable $(1); } || $(PIP) --editable $(1)
 
-.PHONY: evolve test audit docs
+.PHONY: evolve test static suite audit docs
 
 evolve: $(VENV)/installed
 	$(BIN)/mnemotune evolve configs/quickstart.yaml
 
-test: $(VENV)/installed-dev
+test: static suite
+
+static: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	MYPYPATH=.typing $(BIN)/mypy -p mnemotune
 	$(BIN)/lint-imports
+	MYPYPATH=.typing $(BIN)/mypy -p mnemotune
+
+suite: $(VENV)/installed-dev
 	$(BIN)/pytest
 
 audit: $(VENV)/installed-dev
