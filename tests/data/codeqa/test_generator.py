@@ -149,8 +149,9 @@ def test_a_tree_with_too_few_questions_is_refused_with_the_reasons(tree: SourceT
 
 
 @pytest.mark.slow
-def test_two_hundred_tasks_of_the_standard_library_keep_their_promises() -> None:
-    for seed in (7, 8):
-        generator = CodeGenerator(standard_library(), seed)
-        for index in range(200):
-            assert list(problems(generator.task(index))) == []
+@pytest.mark.exhaustive("seed")
+@pytest.mark.parametrize("seed", range(7, 15))
+def test_tasks_of_the_standard_library_keep_their_promises(seed: int) -> None:
+    generator = CodeGenerator(standard_library(), seed)
+    for index in range(100):
+        assert list(problems(generator.task(index))) == []
