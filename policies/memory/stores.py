@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,15 @@ class Entry:
     def tellings(self) -> tuple[str, ...]:
         """The texts by any of which it is forgotten."""
         return (self.line,)
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The texts that it keeps and never shows."""
+        return ()
+
+    def without(self, what: Callable[[str], bool], left: Set[int]) -> Self:
+        """Return it without the words of which ``what`` is true, and without links but to the ids ``left``."""
+        return self
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ Invariant: what was made obsolete is kept with what did so, and shown nowhere.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from mnemotune.policies.lm import Completion, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import Memory, dump_memory, open_memory
-from mnemotune.policies.memory.conformance import Make, MemoryConformance, Scribe, observe
+from mnemotune.policies.memory.conformance import Make, MemoryConformance, Scribe, observe, talk
 
 if TYPE_CHECKING:
     from ..conftest import MakeModel, Pair
@@ -108,6 +109,33 @@ async def test_an_obsolete_relation_is_kept_and_not_shown(make_model: MakeModel,
     assert await memory.forget(lambda text: "Porto" in text) == 1
     assert "Porto" not in await dump_memory(memory)
     assert [item.text for item in await memory.listing()] == ["user lives in Lisbon"]
+
+
+class Watched(Relator):
+    """Remembers what the memory held at each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory: Memory | None = None
+        self.held: list[str] = []
+
+    async def complete(self, request: Request) -> Completion:
+        await asyncio.sleep(0)
+        self.held += [await dump_memory(self.memory)] if self.memory else []
+        return await super().complete(request)
+
+
+@pytest.mark.asyncio
+async def test_all_that_is_forgotten_goes_before_the_next_write() -> None:
+    model = Watched()
+    memory = open_memory(policy(), model, LexicalEmbedder())
+    await observe(memory, talk("heron", 2))
+    model.memory = memory
+    (first,), (second,) = talk("robin", 1), talk("wren", 1)
+    forgetting = memory.forget(lambda text: "heron" in text)
+    await asyncio.gather(memory.observe(first), forgetting, memory.observe(second))
+    assert "heron" in model.held[0]
+    assert "heron" not in model.held[-1]
 
 
 @pytest.mark.asyncio
