@@ -84,6 +84,16 @@ async def test_what_the_core_has_no_room_for_moves_to_the_archive(make_model: Ma
 
 
 @pytest.mark.asyncio
+async def test_a_line_that_is_too_long_for_the_core_moves_alone(make_model: MakeModel, pair: Pair) -> None:
+    long = "Bo has told me of many places. " * 9
+    model = make_model(steps(append("Bo cooks."), append(long), append("Tam is a cat.")))
+    memory = open_memory(policy(knobs={"core_tokens": 30}), model, LexicalEmbedder())
+    await observe(memory, [pair("Dinner?")])
+    pinned = {item.text: item.pinned for item in await memory.listing()}
+    assert pinned == {"Bo cooks.": True, long.strip(): False, "Tam is a cat.": True}
+
+
+@pytest.mark.asyncio
 async def test_a_line_is_replaced_by_its_number_and_removed_by_nothing(make_model: MakeModel, pair: Pair) -> None:
     first = steps(append("Bo cooks."), append("Tam is a cat."))
     then = steps({"event": "REPLACE", "id": "0", "text": "Bo bakes."}, {"event": "REPLACE", "id": "1", "text": ""})
