@@ -100,7 +100,10 @@ class GraphMemory(LinkedMemory[_Graph]):
             return state
         new = [replace(edge, id=state.next_id + i) for i, edge in enumerate(new)]
         near = [_as_edge(entry) for entry in await self._near(writing, [edge.line for edge in new])]
-        gone, new = await _settled(writing, near, new) if near else ((), new)
+        gone: Set[int] = frozenset()
+        if near:
+            with writing.forgiving():
+                gone, new = await _settled(writing, near, new)
         kept = (entry for entry in state.entries if entry.id not in gone)
         return replace(state, entries=(*kept, *new), next_id=state.next_id + len(new))
 

@@ -85,7 +85,8 @@ class NoteMemory(LinkedMemory[Ways]):
         near = [_as_note(entry) for entry in await self._near(writing, [note.line for note in new])]
         changed: Mapping[int, Note] = {}
         if near:
-            changed, new = await _linked(writing, near, new)
+            with writing.forgiving():
+                changed, new = await _linked(writing, near, new)
         kept = (changed.get(entry.id, entry) for entry in state.entries)
         return replace(state, entries=(*kept, *new), next_id=state.next_id + len(new))
 

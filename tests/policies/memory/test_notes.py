@@ -117,13 +117,14 @@ async def test_a_new_note_describes_a_known_one_anew(make_model: MakeModel, pair
         linked([], [{"id": 8}]),
     ],
 )
-async def test_a_link_to_what_was_not_shown_leaves_the_notes_as_they_were(
+async def test_a_link_to_what_was_not_shown_costs_the_links_and_no_note(
     make_model: MakeModel, pair: Pair, reply: str
 ) -> None:
     memory = open_memory(policy(), make_model(notes(COOK), notes(OVEN), reply), LexicalEmbedder())
     _, event = await observe(memory, [pair("Dinner?"), pair("Oh.")])
-    assert event.after == event.before
+    assert event.after == (*event.before, "The oven is broken. (A repair.)")
     assert event.error is not None
+    assert "links" not in await dump_memory(memory)
 
 
 @pytest.mark.asyncio
