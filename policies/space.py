@@ -298,7 +298,11 @@ class Space:
         """The knobs named by its limits that have no effect anywhere within the others."""
         choices = {knob.name: domain.limits for knob, domain in self.searched} | {"backend": self.memories}
         named = [(knob, knob.when.parts) for knob, _ in self.searched if knob.named and knob.when is not None]
-        return [knob for knob, parts in named if not all(any(map(part.allows, choices[part.knob])) for part in parts)]
+
+        def may_hold(part: When) -> bool:
+            return part.knob not in choices or any(map(part.allows, choices[part.knob]))
+
+        return [knob for knob, parts in named if not all(map(may_hold, parts))]
 
     def drawn(self, draw: Callable[[Knob, Choices | Range], Any]) -> dict[str, Any]:
         """Return a point whose values are drawn, in the order of the table, where they have an effect."""
@@ -310,11 +314,16 @@ class Space:
         return point
 
     def values_at(self, point: Point, parent: Values | None = None) -> dict[str, Any]:
-        """Return what a policy at a point says, by path; what is not searched is the parent's, its prompts left out."""
+        """Return what a policy at a point says, by path; what is not searched is the parent's, its prompts left out.
+
+        A memory that is not searched is the space's where the parent names none.
+        """
+        given = dict(parent or {})
+        given["backend"] = given.get("backend") or self.backend
         every: dict[str, Any] = {}
         held: dict[str, Any] = {}
         for knob in self.knobs:
-            value = knob.read(parent or {}) if knob.domain is None else point.get(knob.name)
+            value = knob.read(given) if knob.domain is None else point.get(knob.name)
             if not knob.slot and knob.has_effect(every, value):
                 every[knob.name] = value
                 held |= {} if knob.hold(value) in (None, knob.default) else {knob.path: knob.hold(value)}
