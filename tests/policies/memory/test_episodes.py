@@ -6,24 +6,23 @@ Invariant: what is still going on stays in the buffer, word for word.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from mnemotune.policies import MemoryPolicy, load_policy
 from mnemotune.policies.lm import Completion, Message, Request, ToolCall
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import dump_memory, open_memory
 from mnemotune.policies.memory.conformance import Make, MemoryConformance, Scribe, observe, unwritten
+from remembering import preset
 
 if TYPE_CHECKING:
     from ..conftest import MakeModel, Pair
 
 
-def policy(**changes: object) -> MemoryPolicy:
-    values = load_policy("nemori").model_dump(exclude_none=True, exclude={"prompts"})
-    return MemoryPolicy.model_validate(values | {"update_every": 4, "buffer_size": 0} | changes)
+policy = partial(preset, "nemori", update_every=4, buffer_size=0)
 
 
 def episodes(*told: tuple[str, str, int]) -> str:

@@ -7,24 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from mnemotune.policies import MemoryPolicy, load_policy
 from mnemotune.policies.lm import Completion, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import Memory, dump_memory, open_memory
 from mnemotune.policies.memory.conformance import Make, MemoryConformance, Scribe, observe, talk
+from remembering import preset
 
 if TYPE_CHECKING:
     from ..conftest import MakeModel, Pair
 
 
-def policy(**changes: object) -> MemoryPolicy:
-    values = load_policy("mem0-g").model_dump(exclude_none=True, exclude={"prompts"})
-    return MemoryPolicy.model_validate(values | {"top_k": 1, "buffer_size": 0} | changes)
+policy = partial(preset, "mem0-g", top_k=1, buffer_size=0)
 
 
 def relations(*told: tuple[str, str, str]) -> str:

@@ -6,25 +6,24 @@ Invariant: a note's text never changes; what describes it does.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mnemotune.policies import MemoryPolicy, load_policy
 from mnemotune.policies.deploy.stating import forget_fact
 from mnemotune.policies.lm import Completion, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import dump_memory, open_memory
 from mnemotune.policies.memory.conformance import Make, MemoryConformance, Scribe, observe
+from remembering import preset
 
 if TYPE_CHECKING:
     from ..conftest import MakeModel, Pair
 
 
-def policy(**changes: object) -> MemoryPolicy:
-    values = load_policy("a-mem").model_dump(exclude_none=True, exclude={"prompts"})
-    return MemoryPolicy.model_validate(values | {"top_k": 1, "buffer_size": 0} | changes)
+policy = partial(preset, "a-mem", top_k=1, buffer_size=0)
 
 
 def note(text: str, context: str = "", **words: list[str]) -> dict[str, Any]:
