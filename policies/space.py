@@ -40,20 +40,19 @@ PROFILE = When("mode", ("profile",), "with write.mode: profile")
 SUMMARY = When("mode", ("summary",), "with write.mode: summary")
 CONTEXT = When("store", ("context",), "with store: context")
 EXTERNAL = When("store", ("external",), "with store: external")
-LINKING = FACTS & When(
-    "backend", ("linked-facts", "graph", "linked-notes"), "with backend: linked-facts, graph or linked-notes"
-)
-LOOKING = FACTS & When(
-    "backend",
-    ("linked-facts", "graph", "linked-notes", "episodes"),
-    "with backend: linked-facts, graph, linked-notes or episodes",
-)
-LINKED_FACTS = FACTS & When("backend", ("linked-facts",), "with backend: linked-facts")
-LINKED_NOTES = FACTS & When("backend", ("linked-notes",), "with backend: linked-notes")
-PLAYBOOK = FACTS & When("backend", ("playbook",), "with backend: playbook")
-GRAPH = FACTS & When("backend", ("graph",), "with backend: graph")
-EPISODES = FACTS & When("backend", ("episodes",), "with backend: episodes")
-CORE = FACTS & When("backend", ("core-and-archive",), "with backend: core-and-archive")
+
+
+def _under(*backends: str) -> When:
+    """Return the condition that one of some memories writes facts."""
+    *others, last = backends
+    names = f"{', '.join(others)} or {last}" if others else last
+    return FACTS & When("backend", backends, f"with backend: {names}")
+
+
+LINKING = _under("linked-facts", "graph", "linked-notes")
+LOOKING = _under("linked-facts", "graph", "linked-notes", "episodes")
+LINKED_FACTS, LINKED_NOTES, GRAPH = _under("linked-facts"), _under("linked-notes"), _under("graph")
+EPISODES, PLAYBOOK, CORE = _under("episodes"), _under("playbook"), _under("core-and-archive")
 OURS = When("backend", PACKAGES, "unless a package remembers", unless=True)
 OUR_WRITES, OUR_SEARCH = WRITTEN & OURS, EXTERNAL & OURS
 OUR_FACTS = FACTS & When("backend", (*NATIVE, *PACKAGES), "unless another memory has prompts of its own", unless=True)
