@@ -62,10 +62,9 @@ class EntityMemory(LinkedMemory[dict[str, list[int]]]):
         added = [Fact(state.next_id + i, text, entities=entities) for i, (text, entities) in enumerate(new)]
         return replace(state, entries=(*state.entries, *added), next_id=state.next_id + len(added))
 
-    def _linked(self, state: MemoryState, place: int) -> Sequence[int]:
+    def _linked(self, links: dict[str, list[int]], state: MemoryState, place: int) -> Sequence[int]:
         """Return the facts that share an entity with one: those that share most first, then the newest."""
-        places = self._links.of(state.entries)
-        shared = Counter(i for name in _names(state.entries[place]) for i in places[name] if i != place)
+        shared = Counter(i for name in _names(state.entries[place]) for i in links[name] if i != place)
         return sorted(shared, key=lambda i: (-shared[i], -i))
 
 

@@ -107,18 +107,15 @@ class GraphMemory(LinkedMemory[_Graph]):
         kept = (entry for entry in state.entries if entry.id not in gone)
         return replace(state, entries=(*kept, *new), next_id=state.next_id + len(new))
 
-    async def _found(self, query: str, state: MemoryState, top_k: int) -> list[int]:
-        """Return the places of the most similar relations, and of those of the things that the query names."""
-        similar = await self._most_similar(query, state, range(len(state.entries)), top_k)
-        return self._with_linked(state, [*similar, *self._links.of(state.entries).named(_words(query))])
+    def _named(self, links: _Graph, query: str) -> Sequence[int]:
+        return links.named(_words(query))
 
-    def _linked(self, state: MemoryState, place: int) -> Sequence[int]:
+    def _linked(self, links: _Graph, state: MemoryState, place: int) -> Sequence[int]:
         """Return the relations of an edge's two things, those of the rarer one first, each the newest first.
 
         A thing of most relations, as the user is, leads nowhere.
         """
-        graph = self._links.of(state.entries)
-        around = sorted((graph.having(thing) for thing in graph.things[place]), key=len)
+        around = sorted((links.having(thing) for thing in links.things[place]), key=len)
         return [i for near in around if 2 * len(near) < len(state.entries) for i in near if i != place]
 
 

@@ -33,7 +33,7 @@ class LinkedMemory(TypedMemory, Generic[Links]):
         """Return what says which entries lead to each other."""
 
     @abstractmethod
-    def _linked(self, state: MemoryState, place: int) -> Sequence[int]:
+    def _linked(self, links: Links, state: MemoryState, place: int) -> Sequence[int]:
         """Return the places of the memories that one at a place leads to, the closest first."""
 
     async def forget(self, what: Callable[[str], bool]) -> int:
@@ -42,13 +42,16 @@ class LinkedMemory(TypedMemory, Generic[Links]):
         self._links = Derived(self._links_of)  # the last one holds the entries that it was derived from
         return count
 
-    async def _found(self, query: str, state: MemoryState, top_k: int) -> list[int]:
-        return self._with_linked(state, await super()._found(query, state, top_k))
+    def _named(self, links: Links, query: str) -> Sequence[int]:
+        """Return the places of the memories that a query names, besides the most similar."""
+        return ()
 
-    def _with_linked(self, state: MemoryState, places: Sequence[int]) -> list[int]:
-        """Return places, and after them those that they lead to."""
-        links = int(self.policy.knob("links") or 0)
-        linked = [other for place in dict.fromkeys(places) for other in self._linked(state, place)[:links]]
+    async def _found(self, query: str, state: MemoryState, top_k: int) -> list[int]:
+        links = self._links.of(state.entries)  # before the search: what is forgotten during it would be kept
+        similar = await self._most_similar(query, state, range(len(state.entries)), top_k)
+        places = dict.fromkeys([*similar, *self._named(links, query)])
+        count = int(self.policy.knob("links") or 0)
+        linked = [other for place in places for other in self._linked(links, state, place)[:count]]
         return [*dict.fromkeys([*places, *linked])]
 
     async def _near(self, writing: Writing, texts: Sequence[str]) -> list[Entry]:

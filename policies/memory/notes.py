@@ -90,9 +90,9 @@ class NoteMemory(LinkedMemory[Ways]):
         kept = (changed.get(entry.id, entry) for entry in state.entries)
         return replace(state, entries=(*kept, *new), next_id=state.next_id + len(new))
 
-    def _linked(self, state: MemoryState, place: int) -> Sequence[int]:
+    def _linked(self, links: Ways, state: MemoryState, place: int) -> Sequence[int]:
         """Return the notes that a note is linked to, and then those that are linked to it, the newest first."""
-        places, behind = self._links.of(state.entries)
+        places, behind = links
         note = _as_note(state.entries[place])
         return [*(places[other] for other in note.links if other in places), *reversed(behind.get(note.id, ()))]
 
