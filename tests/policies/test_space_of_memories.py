@@ -32,10 +32,6 @@ def under(backend: str | None, **values: Any) -> MemoryPolicy:
     return MemoryPolicy.model_validate({**SHARED, "backend": backend, **values})
 
 
-def parts(when: When | None) -> list[When]:
-    return [] if when is None else [when, *parts(when.also)]
-
-
 def test_the_table_knows_which_memories_ship_and_which_of_them_are_packages() -> None:
     packages = {name for name, made in SHIPPED.items() if isinstance(made, type) and issubclass(made, PackageMemory)}
     assert packages == {*PACKAGES}
@@ -44,7 +40,8 @@ def test_the_table_knows_which_memories_ship_and_which_of_them_are_packages() ->
 
 def test_each_knob_of_a_memory_that_ships_names_its_memories_invariant_1() -> None:
     for knob in OF_MEMORIES.values():
-        named = [value for when in parts(knob.when) if when.knob == "backend" for value in when.values]
+        assert knob.when is not None
+        named = [value for when in knob.when.parts if when.knob == "backend" for value in when.values]
         assert named
         assert {*named} <= {*NATIVE}, knob.name
 
