@@ -113,7 +113,7 @@ class GraphMemory(LinkedMemory[_Graph]):
     def _linked(self, links: _Graph, state: MemoryState, place: int) -> Sequence[int]:
         """Return the relations of an edge's two things, those of the rarer one first, each the newest first.
 
-        A thing of most relations, as the user is, leads nowhere.
+        A thing of half of all relations or more, as the user is, leads nowhere.
         """
         around = sorted((links.having(thing) for thing in links.things[place]), key=len)
         return [i for near in around if 2 * len(near) < len(state.entries) for i in near if i != place]
