@@ -87,7 +87,7 @@ class Summary:
     unparsable: int = 0
     """Answers that could not be read, and count as wrong."""
     failed_writes: int = 0
-    """Writes that could not be read, and left memory as it was."""
+    """Writes with a reply that could not be read, which changed nothing."""
     failed_rewrites: int = 0
     """Prompts rewritten by the policy itself that could not be read, and stayed as they were."""
     spend: LedgerField = field(default_factory=Ledger)

@@ -40,20 +40,19 @@ PROFILE = When("mode", ("profile",), "with write.mode: profile")
 SUMMARY = When("mode", ("summary",), "with write.mode: summary")
 CONTEXT = When("store", ("context",), "with store: context")
 EXTERNAL = When("store", ("external",), "with store: external")
-LINKING = FACTS & When(
-    "backend", ("linked-facts", "graph", "linked-notes"), "with backend: linked-facts, graph or linked-notes"
-)
-LOOKING = FACTS & When(
-    "backend",
-    ("linked-facts", "graph", "linked-notes", "episodes"),
-    "with backend: linked-facts, graph, linked-notes or episodes",
-)
-LINKED_FACTS = FACTS & When("backend", ("linked-facts",), "with backend: linked-facts")
-LINKED_NOTES = FACTS & When("backend", ("linked-notes",), "with backend: linked-notes")
-PLAYBOOK = FACTS & When("backend", ("playbook",), "with backend: playbook")
-GRAPH = FACTS & When("backend", ("graph",), "with backend: graph")
-EPISODES = FACTS & When("backend", ("episodes",), "with backend: episodes")
-CORE = FACTS & When("backend", ("core-and-archive",), "with backend: core-and-archive")
+
+
+def _under(*backends: str) -> When:
+    """Return the condition that one of some memories writes facts."""
+    *others, last = backends
+    names = f"{', '.join(others)} or {last}" if others else last
+    return FACTS & When("backend", backends, f"with backend: {names}")
+
+
+LINKING = _under("linked-facts", "graph", "linked-notes")
+LOOKING = _under("linked-facts", "graph", "linked-notes", "episodes")
+LINKED_FACTS, LINKED_NOTES, GRAPH = _under("linked-facts"), _under("linked-notes"), _under("graph")
+EPISODES, PLAYBOOK, CORE = _under("episodes"), _under("playbook"), _under("core-and-archive")
 OURS = When("backend", PACKAGES, "unless a package remembers", unless=True)
 OUR_WRITES, OUR_SEARCH = WRITTEN & OURS, EXTERNAL & OURS
 OUR_FACTS = FACTS & When("backend", (*NATIVE, *PACKAGES), "unless another memory has prompts of its own", unless=True)
@@ -298,7 +297,11 @@ class Space:
         """The knobs named by its limits that have no effect anywhere within the others."""
         choices = {knob.name: domain.limits for knob, domain in self.searched} | {"backend": self.memories}
         named = [(knob, knob.when.parts) for knob, _ in self.searched if knob.named and knob.when is not None]
-        return [knob for knob, parts in named if not all(any(map(part.allows, choices[part.knob])) for part in parts)]
+
+        def may_hold(part: When) -> bool:
+            return part.knob not in choices or any(map(part.allows, choices[part.knob]))
+
+        return [knob for knob, parts in named if not all(map(may_hold, parts))]
 
     def drawn(self, draw: Callable[[Knob, Choices | Range], Any]) -> dict[str, Any]:
         """Return a point whose values are drawn, in the order of the table, where they have an effect."""
@@ -310,11 +313,16 @@ class Space:
         return point
 
     def values_at(self, point: Point, parent: Values | None = None) -> dict[str, Any]:
-        """Return what a policy at a point says, by path; what is not searched is the parent's, its prompts left out."""
+        """Return what a policy at a point says, by path; what is not searched is the parent's, its prompts left out.
+
+        A memory that is not searched is the space's where the parent names none.
+        """
+        given = dict(parent or {})
+        given["backend"] = given.get("backend") or self.backend
         every: dict[str, Any] = {}
         held: dict[str, Any] = {}
         for knob in self.knobs:
-            value = knob.read(parent or {}) if knob.domain is None else point.get(knob.name)
+            value = knob.read(given) if knob.domain is None else point.get(knob.name)
             if not knob.slot and knob.has_effect(every, value):
                 every[knob.name] = value
                 held |= {} if knob.hold(value) in (None, knob.default) else {knob.path: knob.hold(value)}

@@ -164,7 +164,7 @@ def _remarks(rows: Mapping[str, Summary], policy: str, *, model: str, track: Tra
     yield from unscored_note({summary.policy: summary}, track)
     for unread, what in (
         (summary.unparsable, "answers could not be read, and count as wrong"),
-        (summary.failed_writes, "writes could not be read, and left the memory as it was"),
+        (summary.failed_writes, "writes had a reply that could not be read, which changed nothing"),
         (summary.failed_rewrites, "rewritten prompts could not be read, and stayed as they were"),
     ):
         if unread:

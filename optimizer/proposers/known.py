@@ -33,8 +33,8 @@ last were chosen by hand, on 24 generated users, AMemGym's sample and LoCoMo (ex
 class Known(BaseProposer):
     """Proposes native, RAG, AWE, AWI and the three ways to show the user's messages, where they lie within the space.
 
-    Where backends are searched, the presets that have one of them are proposed too. Prompts are the leader's, where
-    they fit.
+    Where backends are searched, the presets that have one of them are proposed too. Elsewhere the backend stays, and
+    the change says so. Prompts are the leader's, where they fit.
     """
 
     explores = True
@@ -59,7 +59,9 @@ class Known(BaseProposer):
         """Propose an untried strategy."""
         left = self._left(trials)
         name = rng.choice(sorted(left))
-        return replace(at_point(leader(trials), left[name], self.means), change=f"the strategy {name}")
+        proposal = at_point(leader(trials), left[name], self.means)
+        kept = proposal.policy.backend if proposal.policy and "backend" not in left[name] else None
+        return replace(proposal, change=f"the strategy {name}" + (f", with backend: {kept}" if kept else ""))
 
     def _left(self, trials: Sequence[Trial]) -> dict[str, Point]:
         """Return where those strategies stand that no trial has tried, with whatever prompts."""

@@ -102,11 +102,13 @@ class BuiltinMemory:
             await self._forget_elsewhere(what)
             state = self._state
             gone = {entry.line for entry in state.entries if any(map(what, entry.tellings))}
-            entries = tuple(entry for entry in state.entries if entry.line not in gone)
+            kept = [entry for entry in state.entries if entry.line not in gone]
+            ids = frozenset(entry.id for entry in kept)
+            entries = tuple(entry.without(what, ids) for entry in kept)
             start, buffer = _without(state.start, what), _without(state.buffer, what)
             self._index.forget(lambda line: line in gone or what(line))
             self._state = replace(state, start=start, buffer=buffer, entries=entries, _known=((), ()))
-            return sum(map(len, (state.entries, state.start, state.buffer))) - sum(map(len, (entries, start, buffer)))
+            return _size(state) - _size(self._state)
 
     async def _forget_elsewhere(self, what: Callable[[str], bool]) -> None:
         """Remove what is kept besides the state; there is nothing."""
@@ -171,6 +173,11 @@ def _without(messages: Sequence[Message], what: Callable[[str], bool]) -> tuple[
     """Return the messages without each unit of which ``what`` is true."""
     units = [unit for unit in units_of(messages) if not any(what(message.text) for message in unit)]
     return tuple(message for unit in units for message in unit)
+
+
+def _size(state: MemoryState) -> int:
+    hidden = sum(len(entry.hidden) for entry in state.entries)
+    return len(state.entries) + hidden + len(state.start) + len(state.buffer)
 
 
 def _whole_units(buffer: Sequence[Message], least: int) -> int:

@@ -83,12 +83,16 @@ def _edited(state: MemoryState, core: set[int], steps: Sequence[object]) -> Memo
 
 
 def _within(state: MemoryState, limit: int) -> MemoryState:
-    """Move the oldest lines of the core to the archive, until the core takes at most ``limit`` tokens."""
+    """Return a state whose core takes at most ``limit`` tokens.
+
+    A line that is longer by itself moves to the archive, and then the oldest lines do.
+    """
     room, entries = limit, [*state.entries]
     for place, entry in reversed([*enumerate(entries)]):
         if _in_core(entry):
-            room -= Message("system", LINE + entry.line).tokens
-            if room < 0:
+            tokens = Message("system", LINE + entry.line).tokens
+            room -= tokens if tokens <= limit else 0
+            if tokens > limit or room < 0:
                 entries[place] = Line(entry.id, entry.text, entry.label, archived=True)
     return replace(state, entries=tuple(entries))
 

@@ -20,7 +20,7 @@ from .budget import units_of
 from .protocol import MemoryEvent
 from .stores import Entry, MemoryState
 from .typed import TypedMemory
-from .writers import Writing, filled, hears, indented, known_id, listed
+from .writers import Writing, filled, indented, known_id, listed
 
 GAP = ReplyForm.of("facts", record(expected=TEXT, facts=items(record(text=TEXT))))
 UNTITLED = "Untitled"
@@ -53,26 +53,23 @@ class EpisodeMemory(TypedMemory):
         numbered = indented([{"number": i, **message.as_json()} for i, message in enumerate(heard, 1)])
         reply = await writing.ask(writing.prompt({}, conversation=numbered), _form(len(heard)))
         parts = _episodes(listed(reply, "episodes"), heard)
-        episodes = parts[:-1] or parts
+        staying = _staying(writing, parts)
         known = [state.entries[place].text for place in _facts(state)]
         told: list[tuple[str, str]] = []
-        for episode in episodes:
-            gap = await self._gap(writing, episode, known)
-            told += [(episode.narrative, episode.title), *((fact, "") for fact in gap)]
-            known += gap
+        for episode in parts[:-1] if staying else parts:
+            told.append((episode.narrative, episode.title))
+            with writing.forgiving():
+                gap = await self._gap(writing, episode, known)
+                told += [(fact, "") for fact in gap]
+                known += gap
         new = tuple(Entry(state.next_id + i, text, title) for i, (text, title) in enumerate(told))
-        buffer = (*parts[-1].messages, *state.buffer) if parts[1:] else state.buffer
-        return replace(state, entries=(*state.entries, *new), next_id=state.next_id + len(new), buffer=buffer)
+        entries, buffer = (*state.entries, *new), (*staying, *state.buffer)
+        return replace(state, entries=entries, next_id=state.next_id + len(new), buffer=buffer)
 
     async def _written(self, after: MemoryState, evicted: tuple[Message, ...]) -> tuple[MemoryState, MemoryEvent]:
         state, event = await super()._written(after, evicted)
         staying = len(state.buffer) - len(after.buffer)
-        if not staying:
-            return state, event
-        first = [place for place, message in enumerate(evicted) if hears(self.policy, message)][-staying]
-        ends = accumulate(len(unit) for unit in units_of(evicted))  # a tool call stays with its results
-        count = max((end for end in ends if end <= first), default=len(evicted))
-        return replace(state, buffer=(*evicted[count:], *after.buffer)), replace(event, evicted=evicted[:count])
+        return state, replace(event, evicted=evicted[: len(evicted) - staying])
 
     async def _found(self, query: str, state: MemoryState, top_k: int) -> list[int]:
         """Return the places of the most similar facts and episodes, in turn by how many there are of each."""
@@ -92,13 +89,26 @@ class EpisodeMemory(TypedMemory):
         return [fact for fact in told if fact and fact not in facts]
 
 
+def _staying(writing: Writing, parts: Sequence[Episode]) -> tuple[Message, ...]:
+    """Return the messages of the last episode, which stay in the buffer, with all of a tool call.
+
+    There are none where it is the only one, or where nothing would leave the buffer.
+    """
+    if len(parts) < 2:
+        return ()
+    evicted, last = writing.evicted, len(parts[-1].messages)
+    first = [place for place, message in enumerate(evicted) if writing.hears(message)][-last]
+    ends = accumulate(len(unit) for unit in units_of(evicted))
+    return evicted[max((end for end in ends if end <= first), default=len(evicted)) :]
+
+
 def _form(count: int) -> ReplyForm:
     episode = record(title=TEXT, narrative=TEXT, last=one_of([str(i) for i in range(1, count + 1)]))
     return ReplyForm.of("episodes", record(episodes=items(episode)))
 
 
 def _episodes(given: Sequence[object], heard: Sequence[Message]) -> list[Episode]:
-    """Return the episodes of a reply, the last of which ends with the talk.
+    """Return the episodes of a reply, the last of which ends with the talk; such without a message are left out.
 
     Raises ReplyError for such without a narrative, and where one ends before it has begun.
     """
@@ -112,7 +122,7 @@ def _episodes(given: Sequence[object], heard: Sequence[Message]) -> list[Episode
         end = len(heard) if last else known_id(each.get("last"), {*range(begun + 1, len(heard) + 1)})
         episodes.append(Episode(as_text(each.get("title") or "").strip() or UNTITLED, narrative, heard[begun:end]))
         begun = end
-    return episodes
+    return [episode for episode in episodes if episode.messages]
 
 
 def _facts(state: MemoryState) -> list[int]:

@@ -6,16 +6,14 @@ After A-Mem (Xu et al., 2025): a note has keywords, tags and a context (section 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from ..forms import TEXT, ReplyForm, items, one_of, record
-from ..lm.base import Embedder, LanguageModel
-from ..policy import MemoryPolicy
 from ..replies import ReplyError, as_text
-from .linked import LinkedMemory, listed_entries
-from .stores import Derived, Entry, MemoryState
+from .linked import LinkedMemory
+from .stores import Entry, MemoryState
 from .writers import Writing, filled, indented, known_id, listed
 
 DESCRIPTION = {"keywords": items(TEXT), "tags": items(TEXT), "context": TEXT}
@@ -50,8 +48,18 @@ class Note(Entry):
         """The note as the prompt that links notes shows it."""
         return {"text": self.text, "keywords": [*self.keywords], "tags": [*self.tags], "context": self.context}
 
+    def without(self, what: Callable[[str], bool], left: Set[int]) -> Self:
+        """Return it without the keywords and tags of which ``what`` is true, and without links but to ids ``left``."""
+        keywords, tags = (tuple(word for word in words if not what(word)) for words in (self.keywords, self.tags))
+        links = tuple(other for other in self.links if other in left)
+        return replace(self, keywords=keywords, tags=tags, links=links)
 
-class NoteMemory(LinkedMemory):
+
+Ways = tuple[dict[int, int], dict[int, list[int]]]
+"""The place of each note, and the places of those that are linked to it, both by its id."""
+
+
+class NoteMemory(LinkedMemory[Ways]):
     """Writes notes, and links them to the nearest known ones. A note leads to those on either side of its links.
 
     The knob ``neighbours`` says how many known notes are looked at for each new one, by ``prompts.merge``.
@@ -59,10 +67,13 @@ class NoteMemory(LinkedMemory):
 
     kind = Note
 
-    def __init__(self, policy: MemoryPolicy, model: LanguageModel, embedder: Embedder) -> None:
-        """Start empty."""
-        super().__init__(policy, model, embedder)
-        self._links = Derived(_links)
+    @staticmethod
+    def _links_of(entries: Sequence[Entry]) -> Ways:
+        behind: dict[int, list[int]] = {}
+        for place, entry in enumerate(entries):
+            for other in dict.fromkeys(_as_note(entry).links):
+                behind.setdefault(other, []).append(place)
+        return {entry.id: place for place, entry in enumerate(entries)}, behind
 
     async def _write(self, writing: Writing) -> MemoryState:
         state = writing.state
@@ -71,42 +82,19 @@ class NoteMemory(LinkedMemory):
         new = [replace(note, id=state.next_id + i) for i, note in enumerate(told)]
         if not new:
             return state
-        count = int(self.policy.knob("neighbours") or 1)
-        found = await writing.index.search([note.line for note in new], state.lines, count)
-        near = [_as_note(entry) for entry in listed_entries(state, [place for places in found for place in places])]
+        near = [_as_note(entry) for entry in await self._near(writing, [note.line for note in new])]
         changed: Mapping[int, Note] = {}
         if near:
-            changed, new = await _linked(writing, near, new)
+            with writing.forgiving():
+                changed, new = await _linked(writing, near, new)
         kept = (changed.get(entry.id, entry) for entry in state.entries)
         return replace(state, entries=(*kept, *new), next_id=state.next_id + len(new))
 
-    def _linked(self, state: MemoryState, place: int) -> Sequence[int]:
+    def _linked(self, links: Ways, state: MemoryState, place: int) -> Sequence[int]:
         """Return the notes that a note is linked to, and then those that are linked to it, the newest first."""
-        places, behind = self._links.of(state.entries)
+        places, behind = links
         note = _as_note(state.entries[place])
         return [*(places[other] for other in note.links if other in places), *reversed(behind.get(note.id, ()))]
-
-    async def forget(self, what: Callable[[str], bool]) -> int:
-        """Remove each memory, and each message of the buffer, of whose text ``what`` is true; return how many."""
-        count = await super().forget(what)
-        self._links = Derived(_links)
-        return count
-
-    def _bare(self, entry: Entry, what: Callable[[str], bool], left: Sequence[int]) -> Entry:
-        if not isinstance(entry, Note):
-            return entry
-        keywords, tags = (tuple(word for word in words if not what(word)) for words in (entry.keywords, entry.tags))
-        links = tuple(other for other in entry.links if other in left)
-        return replace(entry, keywords=keywords, tags=tags, links=links)
-
-
-def _links(entries: Sequence[Entry]) -> tuple[dict[int, int], dict[int, list[int]]]:
-    """Return the place of each note, and the places of those that are linked to it, both by its id."""
-    behind: dict[int, list[int]] = {}
-    for place, entry in enumerate(entries):
-        for other in dict.fromkeys(_as_note(entry).links):
-            behind.setdefault(other, []).append(place)
-    return {entry.id: place for place, entry in enumerate(entries)}, behind
 
 
 async def _linked(writing: Writing, near: Sequence[Note], new: Sequence[Note]) -> tuple[dict[int, Note], list[Note]]:

@@ -78,7 +78,7 @@ class MemoryEvent(Values):
     raw: tuple[str, ...] = ()
     """The model's replies, as they came."""
     error: str | None = None
-    """Why the model's reply was of no use, so that memory stayed as it was; None when all went well."""
+    """Why a reply of the model was of no use, so that it changed nothing; None when all went well."""
 
 
 class MemoryFault(MnemotuneError, RuntimeError):  # noqa: N818 - what happened

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,15 @@ class Entry:
     def tellings(self) -> tuple[str, ...]:
         """The texts by any of which it is forgotten."""
         return (self.line,)
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The texts that it keeps and never shows."""
+        return ()
+
+    def without(self, what: Callable[[str], bool], left: Set[int]) -> Self:
+        """Return it without the words of which ``what`` is true, and without links but to the ids ``left``."""
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +130,10 @@ class VectorIndex:
         self._compared: dict[tuple[int, ...], Matrix] = {}
         """Of the rows that were compared with each other last, their likeness to newer ones."""
         self._lock = PerLoop(asyncio.Lock)
+        self._searches: set[object] = set()
+        """Those under way."""
+        self._forgotten: list[Callable[[str], bool]] = []
+        """What was forgotten during those: they may have its texts still."""
 
     async def search(
         self, queries: Sequence[str], texts: Sequence[str], top_k: int, ranking: Ranking = BY_SIMILARITY
@@ -127,22 +141,40 @@ class VectorIndex:
         """Return, for each query, the positions of the ``top_k`` texts most similar to it, best first.
 
         ``texts`` are ordered from old to new; ties go to the newer. There is at least one query; all of it is one call
-        of the embedder.
+        of the embedder. What is forgotten meanwhile is not found.
         """
         if not texts:
             return [[] for _ in queries]
-        wanted = (await self._embed(queries, texts)).astype(np.float64)
-        rows = [self._rows[text] for text in texts]
-        return [self._ranked(self._similarity(query)[rows], rows, top_k, ranking) for query in wanted]
+        with self._under_way():
+            wanted = (await self._embed(queries, texts)).astype(np.float64)
+        left = [place for place, text in enumerate(texts) if text in self._rows]
+        if not left:
+            return [[] for _ in queries]
+        rows = [self._rows[texts[place]] for place in left]
+        best = [self._ranked(self._similarity(query)[rows], rows, top_k, ranking) for query in wanted]
+        return [[left[i] for i in places] for places in best]
 
     def forget(self, what: Callable[[str], bool]) -> None:
         """Drop each text of which ``what`` is true, and its vector; one that is searched again is embedded again."""
+        if self._searches:
+            self._forgotten.append(what)
         for text in [text for text in self._rows if what(text)]:
             row = self._rows.pop(text)
             block, place = divmod(row, ROWS_A_BLOCK)
             self._blocks[block][place] = 0.0
             self._free.append(row)
         self._compared = {}
+
+    @contextmanager
+    def _under_way(self) -> Iterator[None]:
+        search = object()
+        self._searches.add(search)
+        try:
+            yield
+        finally:
+            self._searches.discard(search)
+            if not self._searches:
+                self._forgotten = []
 
     def _similarity(self, query: Matrix) -> Matrix:
         """Return the similarity of every row to a query, whose vector may be zeros for the most part."""
@@ -175,7 +207,8 @@ class VectorIndex:
                 if new:
                     vectors = (await self._embedder.embed([*new, *queries])).vectors
                     for text, vector in zip(new, vectors[: len(new)], strict=True):
-                        self._keep(text, vector)
+                        if not any(what(text) for what in self._forgotten):
+                            self._keep(text, vector)
                     return vectors[len(new) :]
         return (await self._embedder.embed(queries)).vectors
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, ClassVar
 
@@ -33,22 +33,9 @@ class TypedMemory(BuiltinMemory):
     def _writer(self) -> Writer | None:
         return self._write if self.policy.write.mode == "facts" else None
 
-    def _bare(self, entry: Entry, what: Callable[[str], bool], left: Sequence[int]) -> Entry:
-        """Return an entry without the words of which ``what`` is true, and without links but to ids ``left``."""
-        return entry
-
-    async def forget(self, what: Callable[[str], bool]) -> int:
-        """Remove each memory, and each message of the buffer, of whose text ``what`` is true; return how many."""
-        count = await super().forget(what)
-        async with self._changing.here():
-            left = [entry.id for entry in self._state.entries]
-            entries = tuple(self._bare(entry, what, left) for entry in self._state.entries)
-            self._state = replace(self._state, entries=entries)
-        return count
-
     async def dump(self) -> Any:
         """Return the present state as plain JSON values."""
-        return state_as_json(self._state) | {"entries": plain(self._state.entries)}
+        return state_as_json(self._state) | {"entries": [_plain(entry) for entry in self._state.entries]}
 
     async def load(self, values: Any) -> None:
         """Go back to a state that ``dump`` has returned. Raises ValueError, naming the field at fault."""
@@ -56,22 +43,20 @@ class TypedMemory(BuiltinMemory):
         whole = isinstance(given, list) and all(isinstance(entry, dict) for entry in given)
         bare = [{name: entry[name] for name in SAVED if name in entry} for entry in given] if whole else given
         state = state_of(values | {"entries": bare} if isinstance(values, dict) else values)
-        await self.restore(replace(state, entries=entries_of(self.kind, given, "entries")))
+        await self.restore(replace(state, entries=_entries_of(self.kind, given)))
 
 
-def plain(entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Return entries as plain JSON values; fields without a value are left out."""
-    return [_plain(entry) for entry in entries]
-
-
-def entries_of(kind: type[Entry], values: Any, name: str) -> tuple[Entry, ...]:
-    """Return the entries that plain JSON values say. Raises ValueError, naming the field at fault."""
-    try:
-        return TypeAdapter(tuple[kind, ...]).validate_python(values)  # type: ignore[valid-type]
-    except ValidationError as error:
-        raise ValueError(f"{name}.{first_problem(error, whole='its fields')}") from None
+def _entries_of(kind: type[Entry], values: Sequence[Any]) -> tuple[Entry, ...]:
+    adapter, entries = TypeAdapter(kind), list[Entry]()
+    for place, value in enumerate(values):
+        try:
+            entries.append(adapter.validate_python(value))
+        except ValidationError as error:
+            raise ValueError(f"entries.{place}.{first_problem(error, whole='its fields')}") from None
+    return tuple(entries)
 
 
 def _plain(entry: Entry) -> dict[str, Any]:
+    """Return an entry as plain JSON values; fields without a value are left out."""
     fields = {name: [*value] if isinstance(value, tuple) else value for name, value in asdict(entry).items()}
     return {name: value for name, value in fields.items() if name in ("id", "text") or value}

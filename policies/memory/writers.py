@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from ..forms import TEXT, ReplyForm, items, mapping, one_of, record, some_of
@@ -31,24 +32,16 @@ async def write(
     index: VectorIndex,
     writer: Writer | None = None,
 ) -> tuple[MemoryState, MemoryEvent]:
-    """Return the state after a write, and the write; a reply that is of no use leaves the state as it was.
+    """Return the state after a write, and the write; a reply that is of no use changes nothing.
 
     Without a ``writer`` it is that of the policy's mode.
     """
-    heard = tuple(message for message in evicted if hears(policy, message))
-    writing = Writing(policy, state, heard, model, index)
-    after, error = state, None
-    try:
-        if heard:
+    writing = Writing(policy, state, evicted, model, index)
+    after = state
+    with writing.forgiving():
+        if writing.heard:
             after = await (writer or _WRITERS[policy.write.mode])(writing)
-    except ReplyError as problem:
-        error = str(problem)
-    return after, MemoryEvent(evicted, state.lines, after.lines, tuple(writing.raw), error)
-
-
-def hears(policy: MemoryPolicy, message: Message) -> bool:
-    """Tell whether a message is written down under a policy."""
-    return policy.write.roles == "both" or message.role == "user"
+    return after, MemoryEvent(evicted, state.lines, after.lines, tuple(writing.raw), "; ".join(writing.faults) or None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +50,30 @@ class Writing:
 
     policy: MemoryPolicy
     state: MemoryState
-    heard: tuple[Message, ...]
+    evicted: tuple[Message, ...]
     model: LanguageModel
     index: VectorIndex
     raw: list[str] = field(default_factory=list)
+    """The model's replies."""
+    faults: list[str] = field(default_factory=list)
+    """Why some of them were of no use."""
+
+    @property
+    def heard(self) -> tuple[Message, ...]:
+        """The messages that are written down."""
+        return tuple(filter(self.hears, self.evicted))
+
+    def hears(self, message: Message) -> bool:
+        """Tell whether a message is written down."""
+        return self.policy.write.roles in ("both", message.role)
+
+    @contextmanager
+    def forgiving(self) -> Iterator[None]:
+        """Leave out what is inside where a reply is of no use, note why, and go on."""
+        try:
+            yield
+        except ReplyError as problem:
+            self.faults.append(str(problem))
 
     async def ask(self, prompt: str, form: ReplyForm) -> dict[str, object]:
         """Return the reply; of notes and facts that break off what is whole, for the rest may still be told."""

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from mnemotune.policies import load_policy, presets
-from mnemotune.policies.knob import Choices, Range, When
+from mnemotune.policies.knob import Choices, Range
 from mnemotune.policies.policy import MemoryPolicy, Prompts, Read, Store, Write, WriteMode
 from mnemotune.policies.prompts import Templates
 from mnemotune.policies.space import (
@@ -37,16 +36,10 @@ NAMED = {knob.name: knob for knob in KNOBS}
 SPACE = Space()
 
 
-def conditions(when: When | None) -> Iterator[When]:
-    while when is not None:
-        yield when
-        when = when.also
-
-
 def test_conditions_name_rows_above_and_values_that_these_can_have_invariant_1() -> None:
     assert len(NAMED) == len(KNOBS)
     for row, knob in enumerate(KNOBS):
-        for when in conditions(knob.when):
+        for when in knob.when.parts if knob.when else ():
             (parent,) = (other for other in KNOBS[:row] if other.name == when.knob)
             assert isinstance(parent.domain, Choices)
             assert all(map(parent.domain.allows, when.values))

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from mnemotune.optimizer.views.changes import compare_knobs
 from mnemotune.optimizer.views.tracking.figures import policy_params
 from mnemotune.policies import MemoryPolicy, PolicyError, load_policy
 from mnemotune.policies.files import parse_policy
-from mnemotune.policies.knob import Knob, Range, When
+from mnemotune.policies.knob import Choices, Knob, Range, When
 from mnemotune.policies.memory.backends import SHIPPED
 from mnemotune.policies.memory.packages.memory import PackageMemory
 from mnemotune.policies.prompts import Templates
@@ -31,10 +32,6 @@ def under(backend: str | None, **values: Any) -> MemoryPolicy:
     return MemoryPolicy.model_validate({**SHARED, "backend": backend, **values})
 
 
-def parts(when: When | None) -> list[When]:
-    return [] if when is None else [when, *parts(when.also)]
-
-
 def test_the_table_knows_which_memories_ship_and_which_of_them_are_packages() -> None:
     packages = {name for name, made in SHIPPED.items() if isinstance(made, type) and issubclass(made, PackageMemory)}
     assert packages == {*PACKAGES}
@@ -43,7 +40,8 @@ def test_the_table_knows_which_memories_ship_and_which_of_them_are_packages() ->
 
 def test_each_knob_of_a_memory_that_ships_names_its_memories_invariant_1() -> None:
     for knob in OF_MEMORIES.values():
-        named = [value for when in parts(knob.when) if when.knob == "backend" for value in when.values]
+        assert knob.when is not None
+        named = [value for when in knob.when.parts if when.knob == "backend" for value in when.values]
         assert named
         assert {*named} <= {*NATIVE}, knob.name
 
@@ -121,6 +119,28 @@ def test_a_policy_that_moves_to_another_mode_loses_what_has_no_effect_there_inva
         facts = {**verbatim, "mode": "facts"}
         policy = MemoryPolicy.model_validate(moved(under(backend), facts, space, texts))
         assert (policy.backend, policy.prompts.write) == (backend, under(backend).prompts.write)
+
+
+def test_a_policy_that_writes_facts_again_has_the_memory_of_the_space() -> None:
+    space, point = replace(Space(), backend="linked-facts"), Space().point_of(under(None))
+    assert point is not None
+    again = MemoryPolicy.model_validate(moved(load_policy("rag"), point, space, Templates.bundled()))
+    assert again == under("linked-facts")
+
+
+def test_a_limit_whose_condition_names_a_knob_that_is_not_searched_may_have_an_effect() -> None:
+    style = Knob("style", "knobs.style", Choices(("plain", "odd")), default="plain", named=True)
+    oddness = Knob(
+        "oddness", "knobs.oddness", Range((1, 5)), When("style", ("odd",), "with odd"), default=1, named=True
+    )
+    for knob in (style, oddness):
+        REGISTERED.register(knob.name, knob)
+    try:
+        assert Space.within({"oddness": (1, 3)}).idle == []
+        assert [knob.name for knob in Space.within({"oddness": (1, 3), "style": ("plain",)}).idle] == ["oddness"]
+    finally:
+        for knob in (style, oddness):
+            REGISTERED.unregister(knob.name)
 
 
 def test_links_are_drawn_for_the_memories_that_have_them_invariant_1() -> None:

@@ -6,8 +6,15 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from mnemotune.policies import MemoryPolicy, load_policy
 from mnemotune.policies.lm import Message
 from mnemotune.policies.memory import Memory, MemoryEvent
+
+
+def preset(name: str, **changes: Any) -> MemoryPolicy:
+    """Return a preset with other numbers, and the prompts that it starts from."""
+    values = load_policy(name).model_dump(exclude_none=True, exclude={"prompts"})
+    return MemoryPolicy.model_validate(values | changes)
 
 
 def facts(*texts: Any) -> str:

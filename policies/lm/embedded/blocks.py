@@ -32,6 +32,12 @@ def fenced(value: object) -> str:
     return f"```json\n{json.dumps(value, ensure_ascii=False)}\n```"
 
 
+def part_of(schema: Any, name: str) -> dict[str, Any]:
+    """Return the object under a name in a schema; an empty one where there is none: a schema may be `true`."""
+    part = schema.get(name) if isinstance(schema, dict) else None
+    return part if isinstance(part, dict) else {}
+
+
 def texts_in(value: Any) -> dict[str, str]:
     """Return the names and values of a JSON object as texts; nothing of any other value."""
     return {str(name): str(inner) for name, inner in value.items()} if isinstance(value, dict) else {}

@@ -12,7 +12,7 @@ from .writing import likeness
 
 _ANALYSIS = re.compile(r'"keywords": \[.*"context":.*"tags": \[.*^\s*Content for analysis:\s*(.*)\Z', re.DOTALL | re.M)
 _EVOLUTION = re.compile(r"^\s*content: (.*?)^\s*keywords: .*^\s*The nearest neighbors memories", re.DOTALL | re.M)
-_ASKS = '"suggested_connections"'
+_CONTENT, _ASKS = "Content for analysis:", '"suggested_connections"'
 _NEIGHBOUR = re.compile(
     r"^\s*memory_id:(?P<id>[^\t\n]+)\t.*?memory content: (?P<content>[^\t]*)\tmemory context: (?P<context>[^\t]*)"
     r"\tmemory keywords: [^\t]*\tmemory tags: \[(?P<tags>[^\t]*)\]$",
@@ -23,7 +23,7 @@ _SPEAKER = re.compile(r"^(?:user|assistant): ")
 
 def describe_note(text: str) -> str | None:
     """Return keywords, a context and tags of the note at the end of a prompt that asks for them; None elsewhere."""
-    asked = _ANALYSIS.search(text)
+    asked = _ANALYSIS.search(text) if _CONTENT in text else None
     if asked is None:
         return None
     words = keywords(_SPEAKER.sub("", asked[1].strip()))

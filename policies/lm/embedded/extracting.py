@@ -10,7 +10,7 @@ from typing import Any
 
 from ..base import Message
 from ..tool_texts import calls_text
-from .blocks import json_blocks, value_of
+from .blocks import json_blocks, part_of, value_of
 from .describing import TEXTS
 from .instructions import Instructions, read_manual
 from .sentences import words_of
@@ -66,7 +66,7 @@ def facts_to_merge(text: str) -> tuple[str, dict[str, str], list[str]] | None:
 def _literal(text: str) -> Any:
     try:
         return ast.literal_eval(text)
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         return None
 
 
@@ -75,7 +75,7 @@ def extract_by_tools(tools: Sequence[Mapping[str, Any]], messages: Sequence[Mess
 
     None where there is no such tool, or no talk.
     """
-    texts = ((tool["name"], _text_of(tool.get("parameters") or {})) for tool in tools)
+    texts = ((tool["name"], _text_of(tool.get("parameters"))) for tool in tools)
     name, text = next(((name, text) for name, text in texts if text), ("", ""))
     talk, around = _talk_in(messages[-1].content)
     if not text or not talk:
@@ -97,7 +97,7 @@ def _form_in(message: Message) -> tuple[str, Mapping[str, Any] | str] | None:
     """Return the name of the list that a message shows last, and one of its items."""
     for example in reversed([*_SHOWN.finditer(message.content)]):
         value = value_of(example[1])
-        if isinstance(value, dict):
+        if isinstance(value, dict) and len(value) == 1:
             ((name, (item, *_)),) = value.items()
             return name, str(item)
     for _, value in reversed(list(json_blocks(message.content))):
@@ -132,10 +132,10 @@ def _listed_in(text: str) -> list[str]:
     return [str(item[key]) for item in items for key in TEXTS if key in item]
 
 
-def _text_of(schema: Mapping[str, Any]) -> str:
+def _text_of(schema: Any) -> str:
     """Return the name of the text that a tool takes; empty where it takes none by such a name."""
-    fields = schema.get("properties") or {}
-    return next((key for key in TEXTS if (fields.get(key) or {}).get("type") == "string"), "")
+    fields = part_of(schema, "properties")
+    return next((key for key in TEXTS if part_of(fields, key).get("type") == "string"), "")
 
 
 def _item(example: Mapping[str, Any] | str, note: str, who: str, place: int) -> dict[str, Any] | str:

@@ -9,6 +9,7 @@ from typing import Any
 from ...text import STOP_WORDS, sentences
 from ..base import Message
 from ..tool_texts import calls_text
+from .blocks import part_of
 from .describing import entities
 
 THING, KIND = "entity", "entity_type"
@@ -34,11 +35,11 @@ def call_graph_tools(tools: Sequence[Mapping[str, Any]], messages: Sequence[Mess
     known = _SELF.search("\n".join(message.content for message in messages[:-1]))
     user = known[1] if known is not None else "user"
     for tool in tools:
-        fields = (tool.get("parameters") or {}).get("properties") or {}
+        fields = part_of(tool.get("parameters"), "properties")
         if {*RELATION} <= fields.keys():
             return "No relation is to be deleted."
         for name, schema in fields.items():
-            parts = ((schema.get("items") or {}).get("properties") or {}).keys()
+            parts = part_of(part_of(schema, "items"), "properties").keys()
             if {THING, KIND} <= parts:
                 return calls_text([(tool["name"], {name: _things(said, user)})])
             if {*RELATION} <= parts:

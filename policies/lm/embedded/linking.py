@@ -41,8 +41,8 @@ def link_notes(known: Notes, new: Notes) -> str:
             links.append({"note": number, "to": closest})
         for key in closest:
             if alike[key] >= SAME_MATTER:
-                before = keywords.get(key) or list(known[key].get("keywords", ()))
-                keywords[key] = [*dict.fromkeys([*before, *note.get("keywords", ())])][:MOST_KEYWORDS]
+                before = keywords.get(key) or _keywords(known[key])
+                keywords[key] = [*dict.fromkeys([*before, *_keywords(note)])][:MOST_KEYWORDS]
     changes = [{"id": key, "keywords": words} for key, words in keywords.items()]
     return json.dumps({"links": links, "changes": changes}, ensure_ascii=False)
 
@@ -87,6 +87,11 @@ def _said(relation: Mapping[str, Any]) -> tuple[frozenset[str], str]:
 
 def _is_note(value: Any) -> bool:
     return isinstance(value, dict) and any(isinstance(value.get(key), str) for key in TEXTS)
+
+
+def _keywords(note: Mapping[str, Any]) -> list[str]:
+    words = note.get("keywords")
+    return [*map(str, words)] if isinstance(words, list) else []
 
 
 def _text(note: Mapping[str, Any]) -> str:

@@ -48,6 +48,13 @@ def test_each_strategy_is_proposed_once_invariants_1_2(bench: Any) -> None:
         assert found.policy == strategy.model_copy(update={"prompts": own})
 
 
+def test_a_strategy_whose_memory_is_another_says_so(bench: Any) -> None:
+    made = proposed_one_after_another(bench, [bench.trial(policy=bench.facts(backend="linked-facts", top_k=7))])
+    backends = {found.change.removeprefix("the strategy "): found.policy.backend for found in made}
+    assert backends["awe, with backend: linked-facts"] == "linked-facts"
+    assert backends["rag"] is None
+
+
 def test_prompts_are_those_of_the_leader_where_they_fit_invariant_1(bench: Any) -> None:
     better = bench.facts(90, top_k=7, prompts={"write": "Mine: {conversation}"})
     trials = [bench.trial(), bench.trial(1, policy=better, train={"train0": 0.9, "train1": 0.9})]

@@ -6,24 +6,23 @@ Invariant: the core takes at most its tokens, and what it has no room for is in 
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from mnemotune.policies import MemoryPolicy, load_policy
 from mnemotune.policies.lm import Completion, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import dump_memory, open_memory
 from mnemotune.policies.memory.conformance import Make, MemoryConformance, Scribe, observe
+from remembering import preset
 
 if TYPE_CHECKING:
     from ..conftest import MakeModel, Pair
 
 
-def policy(**changes: object) -> MemoryPolicy:
-    values = load_policy("letta").model_dump(exclude_none=True, exclude={"prompts"})
-    return MemoryPolicy.model_validate(values | {"top_k": 1, "buffer_size": 0} | changes)
+policy = partial(preset, "letta", top_k=1, buffer_size=0)
 
 
 def steps(*given: dict[str, str]) -> str:
@@ -81,6 +80,16 @@ async def test_what_the_core_has_no_room_for_moves_to_the_archive(make_model: Ma
     assert core == [line["text"] for line in lines[-len(core) :]]
     assert 0 < len(core) < 6
     assert len(await memory.listing()) == 6
+
+
+@pytest.mark.asyncio
+async def test_a_line_that_is_too_long_for_the_core_moves_alone(make_model: MakeModel, pair: Pair) -> None:
+    long = "Bo has told me of many places. " * 9
+    model = make_model(steps(append("Bo cooks."), append(long), append("Tam is a cat.")))
+    memory = open_memory(policy(knobs={"core_tokens": 30}), model, LexicalEmbedder())
+    await observe(memory, [pair("Dinner?")])
+    pinned = {item.text: item.pinned for item in await memory.listing()}
+    assert pinned == {"Bo cooks.": True, long.strip(): False, "Tam is a cat.": True}
 
 
 @pytest.mark.asyncio

@@ -7,25 +7,25 @@ from __future__ import annotations
 
 import gc
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from mnemotune.policies import MemoryPolicy, load_policy
+from mnemotune.policies import MemoryPolicy
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import Memory, dump_memory, open_memory
 from mnemotune.policies.memory.conformance import Make, MemoryConformance, observe
 from mnemotune.policies.memory.entities import EntityMemory, Fact
 from mnemotune.policies.space import Space, nested
+from remembering import preset
 
 if TYPE_CHECKING:
     from ..conftest import MakeModel, Pair
 
 
-def policy(**changes: object) -> MemoryPolicy:
-    values = load_policy("mem0").model_dump(exclude_none=True, exclude={"prompts"})
-    return MemoryPolicy.model_validate(values | {"top_k": 1, "buffer_size": 0} | changes)
+policy = partial(preset, "mem0", top_k=1, buffer_size=0)
 
 
 def facts(*told: tuple[str, list[str]]) -> str:

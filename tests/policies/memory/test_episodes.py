@@ -6,24 +6,23 @@ Invariant: what is still going on stays in the buffer, word for word.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from mnemotune.policies import MemoryPolicy, load_policy
 from mnemotune.policies.lm import Completion, Message, Request, ToolCall
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import dump_memory, open_memory
 from mnemotune.policies.memory.conformance import Make, MemoryConformance, Scribe, observe, unwritten
+from remembering import preset
 
 if TYPE_CHECKING:
     from ..conftest import MakeModel, Pair
 
 
-def policy(**changes: object) -> MemoryPolicy:
-    values = load_policy("nemori").model_dump(exclude_none=True, exclude={"prompts"})
-    return MemoryPolicy.model_validate(values | {"update_every": 4, "buffer_size": 0} | changes)
+policy = partial(preset, "nemori", update_every=4, buffer_size=0)
 
 
 def episodes(*told: tuple[str, str, int]) -> str:
@@ -111,6 +110,26 @@ async def test_a_tool_call_stays_with_its_results(make_model: MakeModel) -> None
 
 
 @pytest.mark.asyncio
+async def test_an_episode_that_cannot_stay_without_half_a_tool_call_is_written(make_model: MakeModel) -> None:
+    call = Message("assistant", "", tuple(ToolCall(name, "look", "{}") for name in "abc"))
+    said = [call, *(Message("tool", "Rain.", tool_call_id=name) for name in "abc")]
+    model = make_model(episodes(("Look", "A look.", 1), ("Rain", "It rains.", 4)), gap())
+    memory = open_memory(policy(), model, LexicalEmbedder())
+    (event,) = await memory.observe(said)
+    assert event.after == ("Look: A look.", "Rain: It rains.")
+    assert [*event.evicted] == said
+
+
+@pytest.mark.asyncio
+async def test_an_episode_of_no_messages_is_left_out(make_model: MakeModel, pair: Pair) -> None:
+    model = make_model(episodes(("Dog", "A dog.", 2), ("Cat", "A cat.", 4), ("Work", "Work.", 4)), gap())
+    memory = open_memory(policy(), model, LexicalEmbedder())
+    (event,) = await observe(memory, [pair("My dog."), pair("My cat.")])
+    assert event.after == ("Dog: A dog.",)
+    assert [*(await memory.context("", tokens=None)).messages] == pair("My cat.")
+
+
+@pytest.mark.asyncio
 async def test_facts_and_episodes_come_back_in_turn(make_model: MakeModel, pair: Pair) -> None:
     told = [("Dog", f"The dog, day {i}.", i) for i in range(1, 5)]
     model = make_model(episodes(*told), gap("Dogs bark.", "Dogs run.", "Dogs eat."))
@@ -137,6 +156,17 @@ async def test_a_reply_that_makes_no_sense_changes_no_memory(make_model: MakeMod
     memory = open_memory(policy(), make_model(reply), LexicalEmbedder())
     (event,) = await observe(memory, [pair("My dog."), pair("My work.")])
     assert (event.after, len(event.evicted)) == ((), 4)
+    assert event.error is not None
+
+
+@pytest.mark.asyncio
+async def test_a_gap_that_makes_no_sense_costs_the_facts_of_its_episode_alone(
+    make_model: MakeModel, pair: Pair
+) -> None:
+    told = episodes(("Dog", "A dog.", 1), ("Cat", "A cat.", 2), ("Work", "Work.", 4))
+    memory = open_memory(policy(), make_model(told, "no JSON", gap("The cat is old.")), LexicalEmbedder())
+    (event,) = await observe(memory, [pair("My dog.", "My cat."), pair("My work.")])
+    assert event.after == ("Dog: A dog.", "Cat: A cat.", "The cat is old.")
     assert event.error is not None
 
 

@@ -6,25 +6,24 @@ Invariant: a note's text never changes; what describes it does.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mnemotune.policies import MemoryPolicy, load_policy
 from mnemotune.policies.deploy.stating import forget_fact
 from mnemotune.policies.lm import Completion, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import dump_memory, open_memory
 from mnemotune.policies.memory.conformance import Make, MemoryConformance, Scribe, observe
+from remembering import preset
 
 if TYPE_CHECKING:
     from ..conftest import MakeModel, Pair
 
 
-def policy(**changes: object) -> MemoryPolicy:
-    values = load_policy("a-mem").model_dump(exclude_none=True, exclude={"prompts"})
-    return MemoryPolicy.model_validate(values | {"top_k": 1, "buffer_size": 0} | changes)
+policy = partial(preset, "a-mem", top_k=1, buffer_size=0)
 
 
 def note(text: str, context: str = "", **words: list[str]) -> dict[str, Any]:
@@ -117,13 +116,14 @@ async def test_a_new_note_describes_a_known_one_anew(make_model: MakeModel, pair
         linked([], [{"id": 8}]),
     ],
 )
-async def test_a_link_to_what_was_not_shown_leaves_the_notes_as_they_were(
+async def test_a_link_to_what_was_not_shown_costs_the_links_and_no_note(
     make_model: MakeModel, pair: Pair, reply: str
 ) -> None:
     memory = open_memory(policy(), make_model(notes(COOK), notes(OVEN), reply), LexicalEmbedder())
     _, event = await observe(memory, [pair("Dinner?"), pair("Oh.")])
-    assert event.after == event.before
+    assert event.after == (*event.before, "The oven is broken. (A repair.)")
     assert event.error is not None
+    assert "links" not in await dump_memory(memory)
 
 
 @pytest.mark.asyncio

@@ -21,6 +21,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -198,6 +199,19 @@ async def test_each_text_is_embedded_once_also_by_searches_that_overlap() -> Non
     await asyncio.gather(*(best(index, f"query {i}", texts, 1) for i in range(10)))
     embedded = [text for asked in embedder.asked for text in asked]
     assert sorted(text for text in embedded if text in texts) == sorted(texts)
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_what_is_forgotten_during_a_search_is_neither_found_nor_kept(known: bool) -> None:
+    index, texts = VectorIndex(SlowVectors()), ["red apples", "green pears", "red plums"]
+    if known:
+        await best(index, "red", texts, 1)
+    search = asyncio.create_task(best(index, "red apples", texts, 2))
+    await asyncio.sleep(0)
+    index.forget("red apples".__eq__)
+    assert await search == [2, 1]
+    assert "red apples" not in repr(vars(index))
+    assert await best(index, "red apples", texts, 1) == [0], "a text that is searched again is found again"
 
 
 async def test_what_an_index_returns_are_plain_numbers(make_embedder: MakeEmbedder) -> None:

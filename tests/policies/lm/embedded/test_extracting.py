@@ -123,6 +123,12 @@ def test_facts_are_texts_where_the_examples_of_a_reply_have_texts() -> None:
     assert reply["facts"][0] == TOLD
 
 
+@pytest.mark.parametrize("odd", ['{"facts": ["A"], "topics": ["B"]}', '{"facts": ["A"]]}'])
+def test_an_example_that_is_no_single_list_of_texts_is_passed_over(odd: str) -> None:
+    reply = json.loads(said(Message("system", f"{FEW_SHOTS}\nOutput: {odd}\n"), Message("user", f"Input:\n{LINES}")))
+    assert reply["facts"][0] == TOLD
+
+
 def test_facts_are_merged_with_memories_that_a_prompt_shows_as_pythons_lists() -> None:
     known = [{"id": "0", "text": "I work as a nurse in Porto."}]
     prompt = MERGE % (known, ["I work as a nurse in Lisbon.", "I keep two parrots."])
@@ -131,6 +137,11 @@ def test_facts_are_merged_with_memories_that_a_prompt_shows_as_pythons_lists() -
         {"event": "UPDATE", "id": "0", "text": "I work as a nurse in Lisbon."},
         {"event": "ADD", "text": "I keep two parrots."},
     ]
+
+
+def test_a_fence_that_holds_no_list_is_passed_over() -> None:
+    prompt = "```\n{[]: 1}\n```\n" + MERGE % ([], ["I keep two parrots."])
+    assert json.loads(said(Message("user", prompt)))["memory"] == [{"event": "ADD", "text": "I keep two parrots."}]
 
 
 def test_where_nothing_is_known_every_fact_is_new() -> None:

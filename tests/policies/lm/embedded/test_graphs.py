@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from mnemotune.policies.lm import Message
 from mnemotune.policies.lm.embedded.readers import READERS
 from mnemotune.policies.lm.embedded.tasks import read_and_reply
@@ -44,6 +46,11 @@ def test_what_the_user_says_of_the_user_are_relations() -> None:
     ((_, arguments),) = calls_in(reply(RELATIONS, text))
     moved = {"source": "user-7", "relationship": "moved_to", "destination": "Lisbon in May"}
     assert arguments["entities"] == [moved]
+
+
+@pytest.mark.parametrize("offered", [tool("note", {"content": True}), tool("list", {"entities": {"items": True}})])
+def test_a_tool_that_takes_anything_is_no_tool_for_things(offered: dict[str, Any]) -> None:
+    assert calls_in(reply(offered, "Text: I have moved to Lisbon.\nuser: I have a cat.")) == []
 
 
 def test_without_a_statement_there_is_no_relation() -> None:

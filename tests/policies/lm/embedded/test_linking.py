@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from mnemotune.policies.lm import Message
 from mnemotune.policies.lm.embedded.linking import MOST_KEYWORDS, MOST_LINKS, link_notes
 from mnemotune.policies.lm.embedded.readers import READERS
@@ -27,6 +29,12 @@ def test_links_and_keywords_have_an_end() -> None:
     reply = json.loads(link_notes(known, NEW))
     assert [len(link["to"]) for link in reply["links"]] == [MOST_LINKS]
     assert {len(change["keywords"]) for change in reply["changes"]} == {MOST_KEYWORDS}
+
+
+@pytest.mark.parametrize("keywords", [None, 3, [["odd"]]])
+def test_a_note_whose_keywords_are_odd_is_linked_too(keywords: object) -> None:
+    odd = {"1": {"text": "I live in Porto.", "keywords": keywords}}
+    assert json.loads(link_notes(odd, odd))["links"] == [{"note": "1", "to": ["1"]}]
 
 
 def test_they_are_found_in_a_prompt_of_any_words() -> None:
