@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from ..data.nearest import nearest_note
 from ..data.whole_files import replacing
 from ..env.episode import EPISODES
 from ..env.failed_checks import CALLS, FAILURES
@@ -53,12 +54,14 @@ class ForgottenInRun:
 def backend_in(path: Path, user: str) -> str | None:
     """Return which memory a store keeps of a user, as a policy's ``backend`` names it.
 
-    Raises ConfigError where there is no such file, StoreError and SavedMemoryError.
+    Raises ConfigError where there is no such file, or nothing of the user in it, StoreError and SavedMemoryError.
     """
     if not path.is_file():
         raise ConfigError(f"{path}: no such store; name it with --store")
     with closing(Rows(path)) as rows:
-        saved = rows.saved(user)
+        users, saved = rows.users(), rows.saved(user)
+    if user not in users:
+        raise ConfigError(f"{path}: keeps nothing of user {user}{nearest_note(user, users)}")
     return None if saved is None else backend_of(saved.memory, where=f"{path}, user {user}")
 
 

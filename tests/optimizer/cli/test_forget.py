@@ -20,13 +20,14 @@ from mnemotune.policies.lm.lexical import LexicalEmbedder
 
 Cli = Callable[..., Any]
 FACT = "lives in Lisbon with a heron"
+HEARD = Message("user", "My sister lives in Lisbon with a heron.")
 
 
 @pytest.mark.parametrize("preset", ["rag", "mem0"])
 async def test_a_users_store_forgets_without_a_policy_or_a_model(cli: Cli, preset: str) -> None:
     with MemoryStore("memories.db", load_policy(preset), EmbeddedModel(), LexicalEmbedder()) as store:
         for user in ("ann", "ben"):
-            await store.memory(user).observe([Message("user", "My sister lives in Lisbon with a heron.")])
+            await store.memory(user).observe([HEARD])
     out = await in_a_thread(cli, "forget", FACT, "--user", "ann")
     assert out == "memories.db, ann: texts removed: 1\n- My sister lives in Lisbon with a heron.\n"
     with MemoryStore("memories.db", load_policy(preset), EmbeddedModel(), LexicalEmbedder()) as store:
@@ -44,6 +45,11 @@ async def in_a_thread(cli: Cli, *arguments: str) -> str:
 def test_what_is_missing_is_told(cli: Cli) -> None:
     assert "say whose memory forgets it, or which run" in cli("forget", FACT).err
     assert cli("forget", FACT, "--user", "ann").refused() == "memories.db: no such store; name it with --store"
+    with MemoryStore("memories.db", load_policy("rag"), EmbeddedModel(), LexicalEmbedder()) as store:
+        store.memory("ann").queue([HEARD])
+    assert cli("forget", FACT, "--user", "anna").refused() == (
+        "memories.db: keeps nothing of user anna; the nearest is ann"
+    )
     assert "no such run folder" in cli("forget", FACT, "--run", "nowhere").refused()
     Path("empty").mkdir()
     assert "has no replies and no records of a run" in cli("forget", FACT, "--run", "empty").refused()
