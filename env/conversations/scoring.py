@@ -105,7 +105,7 @@ def score_by_rule(answer: str | None, right: Sequence[str], rule: Rule, *, kind:
 def _as_locomo(answer: str, right: Sequence[str], kind: str) -> float:
     """Return the score of LoCoMo's own evaluation: F1 of stems, for several turns of each part between commas.
 
-    Stems are Porter's; those of LoCoMo's evaluation are NLTK's edition of them, which differs in a few words.
+    The stemmer is Porter's own; LoCoMo's is NLTK's, which differs in a few words.
     """
     if not right:
         return float(any(words in answer.lower() for words in _LOCOMO_ABSTAINS))
