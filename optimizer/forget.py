@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from ..data.nearest import nearest_note
 from ..data.whole_files import replacing
 from ..env.episode import EPISODES
 from ..env.failed_checks import CALLS, FAILURES
@@ -22,6 +23,7 @@ from ..policies.lm.base import to_json
 from ..policies.lm.cache import Cache, ResponseCache, SharedCache
 from ..policies.lm.embedded import EmbeddedModel
 from ..policies.lm.lexical import LexicalEmbedder
+from ..policies.lm.openai import is_vector
 from ..policies.memory.saving import backend_of
 from .config import ConfigError
 from .search.outcome import Outcome, open_run
@@ -31,6 +33,8 @@ FORGOTTEN = "[forgotten]"
 """Stands in records where the text was."""
 CACHES = ("cache.db", "seen.db")
 """Files of a folder that keep replies, of models and of what a task has outside."""
+NAMES = frozenset({"task", "group", "check", "policy", "model", "role", "kind"})
+"""Fields of records that name something, and say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,8 @@ class ForgottenInRun:
     """The run of the folder; None where it has records and no study."""
     replies: int
     """Kept replies that are removed."""
+    vectors: int
+    """Kept vectors that are removed."""
     texts: int
     """Texts of records that are replaced by ``FORGOTTEN``."""
 
@@ -48,12 +54,14 @@ class ForgottenInRun:
 def backend_in(path: Path, user: str) -> str | None:
     """Return which memory a store keeps of a user, as a policy's ``backend`` names it.
 
-    Raises ConfigError where there is no such file, StoreError and SavedMemoryError.
+    Raises ConfigError where there is no such file, or nothing of the user in it, StoreError and SavedMemoryError.
     """
     if not path.is_file():
         raise ConfigError(f"{path}: no such store; name it with --store")
     with closing(Rows(path)) as rows:
-        saved = rows.saved(user)
+        users, saved = rows.users(), rows.saved(user)
+    if user not in users:
+        raise ConfigError(f"{path}: keeps nothing of user {user}{nearest_note(user, users)}")
     return None if saved is None else backend_of(saved.memory, where=f"{path}, user {user}")
 
 
@@ -70,8 +78,9 @@ async def forget_in_store(path: Path, user: str, fact: str) -> list[str]:
 def forget_in_run(folder: Path, fact: str) -> ForgottenInRun:
     """Remove replies that state a fact from a run's cache, and the texts that state it from its records.
 
-    What is made from these, report and view, is as it was. Raises ConfigError where another process is at work in the
-    folder or nothing of a run is there, CacheError, DatabaseError, and ValueError for an empty fact.
+    Where there were any, all kept vectors go too: of which texts they are is not kept. What is made from these, report
+    and view, is as it was. Raises ConfigError where another process is at work in the folder or nothing of a run is
+    there, CacheError, DatabaseError, and ValueError for an empty fact.
     """
     states = stating(fact)
     records = [path for name in (EPISODES, FAILURES, CALLS) for path in sorted(folder.rglob(name))]
@@ -82,14 +91,14 @@ def forget_in_run(folder: Path, fact: str) -> ForgottenInRun:
         raise ConfigError(f"{folder}: has no replies and no records of a run")
     with alone_in(folder, storage) as (_, begun):
         begun()
-        caches: list[Cache] = [ResponseCache(file) for file in files]
-        if storage is not None:
-            caches.append(SharedCache(storage.whole_url, storage.study or ""))
-        replies = 0
-        for cache in caches:
-            with closing(cache):
-                replies += cache.forget(states)
-        return ForgottenInRun(outcome, replies, sum(_without(record, states) for record in records))
+        with ExitStack() as stack:
+            caches: list[Cache] = [stack.enter_context(closing(ResponseCache(file))) for file in files]
+            if storage is not None:
+                caches.append(stack.enter_context(closing(SharedCache(storage.whole_url, storage.study or ""))))
+            replies = sum(cache.forget(states) for cache in caches)
+            texts = sum(_without(record, states) for record in records)
+            vectors = sum(cache.forget(is_vector) for cache in caches) if replies or texts else 0
+        return ForgottenInRun(outcome, replies, vectors, texts)
 
 
 def _without(path: Path, states: Callable[[str], bool]) -> int:
@@ -107,7 +116,7 @@ def _without(path: Path, states: Callable[[str], bool]) -> int:
             case list():
                 return [kept(part) for part in value]
             case dict():
-                return {key: kept(part) for key, part in value.items()}
+                return {key: part if key in NAMES else kept(part) for key, part in value.items()}
         return value
 
     values = [kept(json.loads(line)) for line in lines]

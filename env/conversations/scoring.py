@@ -75,12 +75,13 @@ def is_exact(answer: str, right: str) -> bool:
 
 def token_f1(answer: str, right: str) -> float:
     """Return the harmonic mean of precision and recall of an answer's words, once normalised, in [0, 1]."""
-    return _f1(normalised(answer).split(), normalised(right).split())
+    given, wanted = normalised(answer).split(), normalised(right).split()
+    return _f1(given, wanted) if given or wanted else 1.0
 
 
 def _f1(given: Sequence[str], wanted: Sequence[str]) -> float:
     if not given or not wanted:
-        return float(not given and not wanted)
+        return 0.0
     shared = sum((Counter(given) & Counter(wanted)).values())
     return 2 * shared / (len(given) + len(wanted))
 
@@ -102,7 +103,10 @@ def score_by_rule(answer: str | None, right: Sequence[str], rule: Rule, *, kind:
 
 
 def _as_locomo(answer: str, right: Sequence[str], kind: str) -> float:
-    """Return the score that LoCoMo's own evaluation gives: F1 of stems; where turns are several, of each part of it."""
+    """Return the score of LoCoMo's own evaluation: F1 of stems, for several turns of each part between commas.
+
+    The stemmer is Porter's own; LoCoMo's is NLTK's, which differs in a few words.
+    """
     if not right:
         return float(any(words in answer.lower() for words in _LOCOMO_ABSTAINS))
     if kind == KINDS[1]:

@@ -27,11 +27,13 @@ from ..statistics import estimate, nan_mean
 from ..summary import json_number
 from ..track import Cast, Rollout, Usual
 from .judge import judged
-from .scoring import RIGHT_FROM, RULES, abstains, is_exact, read_answer, score_by_rule, token_f1
+from .scoring import RIGHT_FROM, RULES, Rule, abstains, read_answer, score_by_rule
 
 Judge = Literal["f1", "exact", "locomo", "model"]
 """Who scores answers: one of the rules, or the model that ``user_model`` names."""
 JUDGES: tuple[Judge, ...] = get_args(Judge)
+_APART: tuple[Rule, ...] = ("f1", "exact")
+"""Rules that score every answer, whoever judges."""
 
 
 class ConversationsTrack(ReadingTrack[Task]):
@@ -165,58 +167,61 @@ class ConversationsTrack(ReadingTrack[Task]):
     def extras(
         self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
     ) -> Mapping[str, Any]:
-        """Return figures of the answers in complete episodes: by rule, and with intervals over groups, by kind too."""
-        figures: dict[str, list[float]] = {"exact": [], "f1": [], "abstained": []}
+        """Return ``FIGURES`` of the answers in complete episodes: by kind with intervals over groups, and by group."""
         kinds: dict[str, _Kind] = {}
         for task, episode in zip(tasks, episodes, strict=True):
             if episode.failure is None:
                 history = history_of(task)
                 for mark in (mark for stage in episode.stages for mark in stage.marks):
                     question = history.by_question[mark.check]
-                    _count(figures, question, mark)
                     for kind in (ALL, question.kind or OTHER):
-                        kinds.setdefault(kind, _Kind()).add(task.group, mark)
+                        kinds.setdefault(kind, _Kind()).add(task.group, question, mark)
+        if not kinds:
+            return {"judge": self.judge}
         by_kind = {kind: kinds[kind].as_json() for kind in sorted(kinds, key=lambda kind: kind != ALL)}
-        return {"judge": self.judge, **{name: json_number(nan_mean(each)) for name, each in figures.items()}} | (
-            {"by_kind": by_kind} if by_kind else {}
-        )
+        return {"judge": self.judge, "by_kind": by_kind, "by_group": kinds[ALL].by_group}
 
 
 ALL, OTHER = "all", "other"
 """All questions together, and those of no kind."""
+FIGURES = ("score", "evidence", "f1", "exact", "abstained")
+"""Means over answers, in [0, 1]: the judge's score, evidence recall, the scores of two rules, the share that abstains.
+
+All but the judge's and the last are of questions that something which was said answers.
+"""
 
 
 @dataclass(slots=True)
 class _Kind:
-    """Answers to a kind of questions, by group."""
+    """Answers to a kind of questions: each figure by group."""
 
-    scores: dict[str, list[float]] = field(default_factory=dict)
-    shown: dict[str, list[float]] = field(default_factory=dict)
+    questions: int = 0
+    figures: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
-    def add(self, group: str, mark: Mark) -> None:
-        self.scores.setdefault(group, []).append(mark.score)
-        self.shown.setdefault(group, []).append(recall(mark.shown))
+    def add(self, group: str, question: Question, mark: Mark) -> None:
+        self.questions += 1
+        answer, right = read_answer(mark.raw) or "", question.answers
+        f1, exact = (score_by_rule(answer, right, rule) if right else math.nan for rule in _APART)
+        values = mark.score, recall(mark.shown), f1, exact, float(abstains(answer))
+        for figure, value in zip(FIGURES, values, strict=True):
+            self.figures.setdefault(figure, {}).setdefault(group, []).append(value)
+
+    @property
+    def by_group(self) -> dict[str, dict[str, float | None]]:
+        """Each figure's mean by group; None where it is not known."""
+        return {
+            figure: {group: json_number(nan_mean(values)) for group, values in of_figure.items()}
+            for figure, of_figure in self.figures.items()
+        }
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "questions": sum(map(len, self.scores.values())),
-            "score": _over_groups(self.scores),
-            "evidence": _over_groups(self.shown),
-        }
+        return {"questions": self.questions} | {name: _over_groups(each) for name, each in self.figures.items()}
 
 
 def _over_groups(values: Mapping[str, Sequence[float]]) -> dict[str, Any]:
     """Return the mean over groups of their means, with its interval."""
     over = estimate([nan_mean(each) for each in values.values()])
     return {"mean": json_number(over.mean), "interval": [json_number(over.low), json_number(over.high)]}
-
-
-def _count(figures: Mapping[str, list[float]], question: Question, mark: Mark) -> None:
-    answer = read_answer(mark.raw) or ""
-    figures["abstained"].append(float(abstains(answer)))
-    if question.answers:
-        figures["exact"].append(float(any(is_exact(answer, each) for each in question.answers)))
-        figures["f1"].append(max(token_f1(answer, each) for each in question.answers))
 
 
 class ConversationRollout(ReadingRollout[Task]):

@@ -2,8 +2,9 @@
 
 python -m mnemotune.experiments.locomo.evidence OUT --data LOCOMO/data/locomo10.json [POLICY ...]
 
-Memory hears both speakers, one message at a time. A policy is a preset or a file. The data is not ours to ship: it is
-in the repository dial481/locomo (CC BY-NC 4.0).
+Memory hears both speakers, one message at a time. A policy is a preset, also one after a published memory (mem0,
+mem0-g, a-mem, ace, nemori, letta), or a file. Intervals are over conversations, and so are the differences from the
+best preset, paired. The data is not ours to ship: it is in the repository dial481/locomo (CC BY-NC 4.0).
 """
 
 from __future__ import annotations
@@ -21,22 +22,25 @@ from ...data.conversations.locomo import read_locomo
 from ...data.conversations.omissions import Omissions
 from ...data.conversations.task import ABSTENTION, ConversationTask, Question
 from ...env.evidence import pieces_of, stands_in
-from ...env.statistics import Estimate, estimate, nan_mean
-from ...optimizer.views.table import markdown_lines, with_interval
+from ...env.statistics import estimate, nan_mean
+from ...env.summary import json_number
+from ...optimizer.views.table import markdown_lines
 from ...policies import Assistant, load_policy
-from ...policies.files import WINDOW
 from ...policies.lm import Message
 from ...policies.lm.embedded import EmbeddedModel
 from ...policies.lm.lexical import LexicalEmbedder
 from ...policies.memory import open_memory
 from ..command import run
+from ..memories.rows import PRESETS
+from .beside import ByConversation, cell, gain_lines
 
 KINDS = tuple(kind for kind in LOCOMO_KINDS.values() if kind != ABSTENTION)
 """The kinds of questions that something which was said answers."""
-ALL = "all"
+ALL = "all questions"
 BUDGETS = (250, 500, 1000, 2000)
 """Context tokens."""
-PRESETS = (WINDOW, "rag", "awe", "awi")
+ByBudget = Mapping[int, Mapping[str, ByConversation]]
+"""A policy's evidence recall by budget, kind and conversation."""
 
 
 def messages_of(talk: ConversationTask) -> list[Message]:
@@ -73,33 +77,40 @@ async def recalls(talk: ConversationTask, policy: str, *, budgets: Sequence[int]
 def main(
     out: Annotated[Path, typer.Argument(help="The JSON file to write.")],
     data: Annotated[Path, typer.Option(help="LoCoMo's locomo10.json.")],
-    policies: Annotated[list[str] | None, typer.Argument(help="Presets or policy files; else the presets.")] = None,
-    tokens: Annotated[int, typer.Option(help="The budget at which recall is told by category.")] = 1000,
+    policies: Annotated[
+        list[str] | None, typer.Argument(help="Presets or files; window, rag, awe, awi by default.")
+    ] = None,
+    tokens: Annotated[int, typer.Option(help="The budget at which recall is told by kind of question.")] = 1000,
 ) -> None:
-    """Measure recall by budget and by category, each conversation a group."""
+    """Measure recall by budget and by kind of question, each conversation a group."""
     conversations = list(read_locomo(data, Omissions()))
-    figures = dict[str, dict[int, dict[str, Estimate]]]()
+    budgets, figures = sorted({*BUDGETS, tokens}), dict[str, ByBudget]()
     for policy in policies or PRESETS:
-        each = [asyncio.run(recalls(talk, policy, budgets=BUDGETS)) for talk in conversations]
+        each = {talk.id: asyncio.run(recalls(talk, policy, budgets=budgets)) for talk in conversations}
         figures[policy] = {
-            budget: {kind: estimate([found[budget][kind] for found in each]) for kind in (ALL, *KINDS)}
-            for budget in BUDGETS
+            budget: {kind: {talk: found[budget][kind] for talk, found in each.items()} for kind in (ALL, *KINDS)}
+            for budget in budgets
         }
     questions = sum(len(questions_of(talk)) for talk in conversations)
     print(f"\n{len(conversations)} conversations, {questions:,} questions\n")
-    rows = [(name, *(with_interval(by[budget][ALL]) for budget in BUDGETS)) for name, by in figures.items()]
-    print("\n".join(markdown_lines(("policy", *(f"{budget:,} tokens" for budget in BUDGETS)), rows)))
+    rows = [(name, *(cell(by[budget][ALL]) for budget in budgets)) for name, by in figures.items()]
+    print("\n".join(markdown_lines(("policy", *(f"{budget:,} tokens" for budget in budgets)), rows)))
     print(f"\nAt {tokens:,} tokens, by kind of question:\n")
-    rows = [(name, *(with_interval(by[tokens][kind]) for kind in KINDS)) for name, by in figures.items()]
+    rows = [(name, *(cell(by[tokens][kind]) for kind in KINDS)) for name, by in figures.items()]
     print("\n".join(markdown_lines(("policy", *KINDS), rows)))
+    print("\n".join(gain_lines({name: by[tokens] for name, by in figures.items()}, (ALL, *KINDS), by=ALL)))
     out.write_text(json.dumps({name: _as_json(by) for name, by in figures.items()}), encoding="utf-8")
 
 
-def _as_json(by_budget: Mapping[int, Mapping[str, Estimate]]) -> dict[int, dict[str, Any]]:
-    return {
-        budget: {kind: {"mean": each.mean, "interval": [each.low, each.high]} for kind, each in kinds.items()}
-        for budget, kinds in by_budget.items()
-    }
+def _as_json(by_budget: ByBudget) -> dict[int, dict[str, Any]]:
+    return {budget: {kind: _figure(each) for kind, each in kinds.items()} for budget, kinds in by_budget.items()}
+
+
+def _figure(recall: ByConversation) -> dict[str, Any]:
+    over = estimate([*recall.values()])
+    by_conversation = {talk: json_number(value) for talk, value in recall.items()}
+    interval = [json_number(over.low), json_number(over.high)]
+    return {"mean": json_number(over.mean), "interval": interval, "by_conversation": by_conversation}
 
 
 if __name__ == "__main__":

@@ -36,15 +36,14 @@ def forget_command(
     folders = [run_folder(run) for run in runs or ()]
     if user is not None:
         gone = asyncio.run(forget_in_store(store, user, fact))
-        typer.echo(f"{store}, {user}: {len(gone)} texts are gone" + "".join(f"\n- {text}" for text in gone))
-    left = [path for folder in folders for path in _in_run(folder, fact)]
-    if left:
-        typer.echo("still in:" + "".join(f"\n- {path}" for path in left), err=True)
+        typer.echo(f"{store}, {user}: texts removed: {len(gone)}" + "".join(f"\n- {text}" for text in gone))
+    gone_from = [_is_gone(folder, fact) for folder in folders]
+    if not all(gone_from):
         raise typer.Exit(1)
 
 
-def _in_run(folder: Path, fact: str) -> list[Path]:
-    """Have a run forget a fact, make what is made from it again, and return the files that still have the fact."""
+def _is_gone(folder: Path, fact: str) -> bool:
+    """Have a run forget a fact, and make what is made from it again; name the files that still have the fact."""
     from ..forget import forget_in_run, still_in
     from ..search.run import refresh
     from ..views.report import ReportWriter
@@ -53,5 +52,9 @@ def _in_run(folder: Path, fact: str) -> list[Path]:
     done = forget_in_run(folder, fact)
     if done.outcome is not None:
         refresh(folder, listeners=[ReportWriter(), Tracker(tell=partial(typer.echo, err=True), rebuild=True)])
-    typer.echo(f"{folder}: {done.replies} kept replies are gone, and {done.texts} texts of records")
-    return still_in(folder, done.outcome, fact)
+    kept = f"kept replies: {done.replies}, kept vectors: {done.vectors}"
+    typer.echo(f"{folder}: removed {kept}, texts of records: {done.texts}")
+    left = still_in(folder, done.outcome, fact)
+    if left:
+        typer.echo("still in:" + "".join(f"\n- {path}" for path in left), err=True)
+    return not left

@@ -291,8 +291,8 @@ class UserMemory:
                 trial = await opened.memory.fork()
                 gone = await change(trial)
                 count += gone or 0
-                nothing = gone == 0 == count
-                if nothing or await self._saved(opened, trial, began, rewritten=changed):
+                none_there = began is None and gone == 0 == count
+                if none_there or await self._saved(opened, trial, began, rewritten=changed):
                     return count
 
     async def _saved(self, opened: _Open, trial: Memory, began: int | None, **waiting: Any) -> bool:

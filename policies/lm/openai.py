@@ -260,7 +260,7 @@ class OpenAIEmbedder(_OpenAI):
                 for key, answer in zip(new, _apart(reply, list(new.values())), strict=True):
                     cache.put(key, answer)
                     known[key] = answer
-        rows = [np.frombuffer(base64.b64decode(known[key].text), dtype="<f4") for key in keys]
+        rows = [_vector_of(known[key].text) for key in keys]
         tokens = sum(answer.usage.input_tokens for answer in known.values())
         return Embedding(np.array(rows, dtype=np.float32), Usage(tokens, 0, cost, cached=not new))
 
@@ -302,7 +302,27 @@ def _apart(embedding: Embedding, texts: Sequence[str]) -> Iterator[Completion]:
     tokens = 0 if embedding.usage is None else embedding.usage.tokens
     shares = np.diff(np.round(lengths * tokens / lengths[-1]).astype(int), prepend=0)
     for row, share in zip(embedding.vectors, shares, strict=True):
-        yield Completion(base64.b64encode(row.astype("<f4").tobytes()).decode(), Usage(int(share), 0))
+        yield Completion(as_kept(row), Usage(int(share), 0))
+
+
+def as_kept(vector: Vectors) -> str:
+    """Return a vector as a cache keeps it: a text, Base64 of its numbers."""
+    return base64.b64encode(vector.astype("<f4").tobytes()).decode()
+
+
+def _vector_of(kept: str) -> Vectors:
+    return np.frombuffer(base64.b64decode(kept, validate=True), dtype="<f4")
+
+
+def is_vector(kept: str) -> bool:
+    """Tell whether an answer of a cache is a text's vector: its length is 1, or 0 for a blank text."""
+    try:
+        vector = _vector_of(kept)
+    except ValueError:
+        return False
+    with np.errstate(all="ignore"):  # what is no vector may be any number
+        length = float(np.linalg.norm(vector.astype(float)))
+    return len(vector) > 0 and (length == 0 or math.isclose(length, 1, rel_tol=1e-3))
 
 
 def _tokens(reply: object, counter: str, texts: Iterable[str]) -> int:

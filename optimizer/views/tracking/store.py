@@ -22,6 +22,7 @@ from .figures import known
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import Run
 
 LOCAL = "sqlite:///"
 """How the URI of a store in a file begins."""
@@ -68,6 +69,13 @@ def log(
         metrics=[Metric(name, value, known_at, step) for name, value in metrics.items()],
         params=[Param(name, str(value)[:500]) for name, value in params.items()],
     )
+
+
+def remove_files(run: Run, client: MlflowClient) -> None:
+    """Remove the files that are logged under a run: MLflow leaves them where a run is deleted."""
+    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+    get_artifact_repository(run.info.artifact_uri, tracking_uri=client.tracking_uri).delete_artifacts()
 
 
 def experiment_at(uri: str, name: str, client: MlflowClient) -> str:

@@ -27,7 +27,7 @@ from .figures import (
     with_interval,
 )
 from .registered import Registry, datasets
-from .store import STUDY_TAG, check_store, experiment_at, log, opened, quiet
+from .store import STUDY_TAG, check_store, experiment_at, log, opened, quiet, remove_files
 from .trace_log import TraceLog
 from .traces import failed_traces
 
@@ -203,6 +203,7 @@ class Tracker(Listener):
         self._traces.throw_away()
         for parent in self._parents():
             for run in (*self._children(parent.info.run_id), parent):
+                remove_files(run, self._client)
                 self._client.delete_run(run.info.run_id)
 
     def _find_parent(self) -> str:

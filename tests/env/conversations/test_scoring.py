@@ -56,6 +56,8 @@ def test_the_best_of_several_right_answers_counts_and_without_any_abstaining_is_
         ("likely yes", "Likely yes; she collects books", "open", 1.0),
         ("cats and dogs", "cats, dogs", "one turn", 1.0),
         ("mother-in-law", "mother in law", "one turn", 0.0),
+        ("the", "a", "one turn", 0.0),
+        ("camping,", "camping,", "several turns", 0.5),
         ("It is not mentioned.", None, "abstention", 1.0),
         ("I don't know.", None, "abstention", 0.0),
     ],

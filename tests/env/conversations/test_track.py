@@ -14,7 +14,7 @@ from mnemotune.data.conversations.omissions import Omissions
 from mnemotune.data.task import Task, checks_at
 from mnemotune.env import Evaluator, Track
 from mnemotune.env.conformance import TrackConformance
-from mnemotune.env.conversations.track import ConversationsTrack
+from mnemotune.env.conversations.track import FIGURES, ConversationsTrack
 from mnemotune.env.track import Cast
 from mnemotune.policies import load_policy
 from mnemotune.policies.lm import Completion, LanguageModel, Request, Usage
@@ -119,7 +119,13 @@ async def test_figures_are_told_by_kind_of_question(track: ConversationsTrack, c
     }
     assert by_kind["abstention"]["evidence"] == {"mean": None, "interval": [None, None]}
     assert by_kind["time"]["evidence"] == {"mean": 1.0, "interval": [1.0, 1.0]}
-    assert 0 <= extras["exact"] <= extras["f1"] <= 1
+    assert by_kind["abstention"]["f1"]["mean"] is None, "nothing that was said answers it"
+    for figure in FIGURES:
+        mean, (low, high) = by_kind["all"][figure]["mean"], by_kind["all"][figure]["interval"]
+        assert 0 <= mean <= 1
+        assert low <= mean <= high
+        assert sum(extras["by_group"][figure].values()) / len(tasks) == pytest.approx(mean)
+    assert by_kind["all"]["exact"]["mean"] <= by_kind["all"]["f1"]["mean"]
 
 
 class Mumbling(LanguageModel):

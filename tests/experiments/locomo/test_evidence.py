@@ -11,7 +11,8 @@ import pytest
 from mnemotune.data.conversations.locomo import conversation_of
 from mnemotune.data.conversations.omissions import Omissions
 from mnemotune.data.conversations.task import ConversationTask
-from mnemotune.experiments.locomo.evidence import main, messages_of, questions_of, recalls
+from mnemotune.experiments.locomo.evidence import ALL, main, messages_of, questions_of, recalls
+from mnemotune.experiments.memories.rows import NATIVE
 from talks import LOCOMO, written
 
 
@@ -33,16 +34,22 @@ async def test_a_context_that_holds_all_shows_all_and_one_that_holds_nothing_non
     talk: ConversationTask, tokens: int, expected: float
 ) -> None:
     found = (await recalls(talk, "window", budgets=[tokens]))[tokens]
-    assert {kind: found[kind] for kind in ("all", "one turn", "several turns")} == dict.fromkeys(
-        ("all", "one turn", "several turns"), expected
+    assert {kind: found[kind] for kind in (ALL, "one turn", "several turns")} == dict.fromkeys(
+        (ALL, "one turn", "several turns"), expected
     )
 
 
 def test_the_tables_tell_recall_by_budget_and_by_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, out = written(tmp_path / "locomo.json", [LOCOMO, LOCOMO | {"sample_id": "conv-2"}]), tmp_path / "out.json"
-    main(out, data=data, policies=["rag"], tokens=500)
+    main(out, data=data, policies=["rag", *NATIVE], tokens=600)
     printed = capsys.readouterr().out
     assert "2 conversations, 6 questions" in printed
     assert "| rag | 1.000 [1.000, 1.000] |" in printed
     figures: dict[str, Any] = json.loads(out.read_text())
-    assert figures["rag"]["500"]["one turn"]["mean"] == 1.0
+    assert figures["rag"]["600"]["one turn"] == {
+        "mean": 1.0,
+        "interval": [1.0, 1.0],
+        "by_conversation": {"conv-1": 1.0, "conv-2": 1.0},
+    }
+    gains = printed.split("Less rag, the best preset by all questions, paired by conversation:")[1]
+    assert [line.split(" | ")[0] for line in gains.splitlines() if "[" in line] == [f"| {name}" for name in NATIVE]

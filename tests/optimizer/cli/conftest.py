@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -183,7 +184,11 @@ def finished_once(tiny: Path, empty_store: Path, tmp_path_factory: pytest.TempPa
 @pytest.fixture
 def finished(finished_once: Path, no_settings_of_this_machine: None) -> Path:
     """A finished run in ``runs/tiny-001`` here, with MLflow's view of it."""
-    shutil.copytree(finished_once.parent, "runs", dirs_exist_ok=True)
+    runs = Path(shutil.copytree(finished_once.parent, "runs", dirs_exist_ok=True)).resolve()
+    with sqlite3.connect(runs / "mlflow.db") as database:  # where MLflow has its files is written down in full
+        moved = (finished_once.parent.resolve().as_uri(), runs.as_uri())
+        database.execute("UPDATE runs SET artifact_uri = replace(artifact_uri, ?, ?)", moved)
+        database.execute("UPDATE experiments SET artifact_location = replace(artifact_location, ?, ?)", moved)
     return Path("runs/tiny-001")
 
 

@@ -20,15 +20,16 @@ from mnemotune.policies.lm.lexical import LexicalEmbedder
 
 Cli = Callable[..., Any]
 FACT = "lives in Lisbon with a heron"
+HEARD = Message("user", "My sister lives in Lisbon with a heron.")
 
 
 @pytest.mark.parametrize("preset", ["rag", "mem0"])
 async def test_a_users_store_forgets_without_a_policy_or_a_model(cli: Cli, preset: str) -> None:
     with MemoryStore("memories.db", load_policy(preset), EmbeddedModel(), LexicalEmbedder()) as store:
         for user in ("ann", "ben"):
-            await store.memory(user).observe([Message("user", "My sister lives in Lisbon with a heron.")])
+            await store.memory(user).observe([HEARD])
     out = await in_a_thread(cli, "forget", FACT, "--user", "ann")
-    assert out == "memories.db, ann: 1 texts are gone\n- My sister lives in Lisbon with a heron.\n"
+    assert out == "memories.db, ann: texts removed: 1\n- My sister lives in Lisbon with a heron.\n"
     with MemoryStore("memories.db", load_policy(preset), EmbeddedModel(), LexicalEmbedder()) as store:
         left = [len((await store.memory(user).context("", tokens=None)).messages) for user in ("ann", "ben")]
     assert left == [0, 1]
@@ -44,6 +45,11 @@ async def in_a_thread(cli: Cli, *arguments: str) -> str:
 def test_what_is_missing_is_told(cli: Cli) -> None:
     assert "say whose memory forgets it, or which run" in cli("forget", FACT).err
     assert cli("forget", FACT, "--user", "ann").refused() == "memories.db: no such store; name it with --store"
+    with MemoryStore("memories.db", load_policy("rag"), EmbeddedModel(), LexicalEmbedder()) as store:
+        store.memory("ann").queue([HEARD])
+    assert cli("forget", FACT, "--user", "anna").refused() == (
+        "memories.db: keeps nothing of user anna; the nearest is ann"
+    )
     assert "no such run folder" in cli("forget", FACT, "--run", "nowhere").refused()
     Path("empty").mkdir()
     assert "has no replies and no records of a run" in cli("forget", FACT, "--run", "empty").refused()
@@ -57,8 +63,11 @@ def test_a_run_forgets_in_its_cache_its_records_and_its_report(cli: Cli, finishe
     cache.put("told", Completion(f"As you said: {fact}", Usage(1, 1)))
     cache.put("other", Completion("A robin.", Usage(1, 1)))
     cache.close()
+    pages = [*Path("runs").rglob("artifacts/report.html")]
     done = cli("forget", fact, "--run", finished).succeeded()
-    assert done.out.startswith(f"{finished}: 1 kept replies are gone, and ")
+    assert done.out.startswith(f"{finished}: removed kept replies: 1, kept vectors: 0, texts of records: ")
+    assert pages
+    assert not any(page.exists() for page in pages), "MLflow keeps no earlier report"
     contents = [path.read_bytes() for path in finished.rglob("*") if path.is_file() and path.suffix != ".gz"]
     assert not any(json.dumps(fact)[1:-1].encode() in content for content in contents)
     calls = json.dumps(read_calls(finished / "test" / "evolved"))

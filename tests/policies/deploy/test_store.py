@@ -29,6 +29,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mnemotune.policies import load_policy
 from mnemotune.policies.deploy import MemoryStore, StoreError, UserMemory
 from mnemotune.policies.lm import LanguageModelError, Message
 from mnemotune.policies.lm.base import Embedding
@@ -36,6 +37,8 @@ from mnemotune.policies.lm.ledger import Usage
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import MEMORIES, SavedMemoryError
 from mnemotune.policies.memory.conformance import Make, MemoryConformance, Scribe, observe, talk, view
+from mnemotune.policies.memory.notes import Note
+from mnemotune.policies.memory.stores import MemoryState
 
 if TYPE_CHECKING:
     from ..conftest import MakePolicy
@@ -276,6 +279,15 @@ async def test_to_forget_what_nobody_said_makes_no_user(open_store: Open) -> Non
     store = open_store()
     assert await store.forget("ann", "heron-1") == []
     assert store.users() == []
+
+
+async def test_what_a_memory_keeps_besides_its_texts_is_forgotten_in_the_file_too(tmp_path: Path) -> None:
+    with MemoryStore(tmp_path / "users.db", load_policy("a-mem"), Scribe(), LexicalEmbedder()) as store:
+        note = Note(0, "She has moved to the coast.", keywords=("sister Ann", "coast"))
+        await store.memory("ann").restore(MemoryState(entries=(note,), next_id=1))
+        await store.forget("ann", "sister Ann lives")
+        assert b"sister Ann" not in files(tmp_path)
+        assert len(await store.memory("ann").listing()) == 1
 
 
 class Gate(Scribe):

@@ -41,12 +41,10 @@ def test_a_view_is_thrown_away_and_made_anew_as_it_was_logged_live_invariant_2(
 ) -> None:
     finish(outcome, follow(outcome, trials))
     live, before = View(outcome), told(View(outcome))
-    tracker = Tracker(tell=print, rebuild=True)
-    tracker.begin(open_run(outcome.folder))
-    tracker.finish()
-    view = View(outcome)
+    view = show(outcome, rebuild=True)
     assert told(view) == before
     assert view.parent.info.run_id != live.parent.info.run_id
+    assert live.client.list_artifacts(live.parent.info.run_id) == []
     assert view.text(view.parent, "report.html") == "the report.html"
 
 
