@@ -24,7 +24,7 @@ _LABEL = re.compile(r"^[^:\n]{1,60}: ")
 
 @dataclass(frozen=True, slots=True)
 class Stored(Values):
-    """What a memory holds; the messages of its buffer are no lines. Shares are NaN where there is no line.
+    """What a memory holds; the messages of its buffer are no lines. Shares of lines are NaN where there is none.
 
     The share of junk is also NaN where no check needs a fact, and that of stale lines where no fact is overwritten.
     """

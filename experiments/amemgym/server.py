@@ -10,7 +10,6 @@ import hashlib
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
@@ -18,6 +17,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
+from ..child import start
 from ..command import run
 
 _CHOICE = re.compile(r"^(\d+): ", re.MULTILINE)
@@ -104,8 +104,7 @@ async def respond(
 @contextmanager
 def running(port: int, *options: str) -> Iterator[str]:
     """Run the server in a process of its own; return its URL."""
-    command = [sys.executable, "-m", "mnemotune.experiments.amemgym.server", str(port), *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as server:
+    with start(__name__, str(port), *options, stdout=subprocess.PIPE) as server:
         if server.stdout is not None:
             server.stdout.readline()
         try:

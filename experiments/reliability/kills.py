@@ -17,6 +17,7 @@ from collections import Counter
 from pathlib import Path
 
 from ...optimizer.search.outcome import Outcome, open_run
+from ..child import start
 from ..command import run
 from .faults import FaultProxy, in_thread
 from .outages import embedded_server, table
@@ -49,8 +50,7 @@ def evolving(folder: Path, url: str, seed: int) -> subprocess.Popen[str]:
     begin = ["--out", str(folder), "--set", f"endpoint.base_url={url}", "--set", f"search.seed={seed}"]
     begin += ["--set", f"endpoint.concurrency={CONCURRENCY}"]
     given = ["--resume", str(folder)] if (folder / "study.db").exists() else [str(CONFIG), *begin]
-    command = [sys.executable, "-m", "mnemotune", "evolve", *given]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    return start("mnemotune", "evolve", *given, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
 def searched(folder: Path, server: str, seed: int, kills: list[int]) -> tuple[Outcome, Counting, int]:

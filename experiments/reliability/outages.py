@@ -23,6 +23,7 @@ from ...optimizer.search.listener import Listener, Standing
 from ...optimizer.search.outcome import Outcome
 from ...optimizer.search.run import evolve
 from ...optimizer.study import Trial
+from ..child import start
 from ..command import run
 from .faults import FaultProxy, faults_at_random, in_thread
 
@@ -61,8 +62,8 @@ class Night(Listener):
 @contextmanager
 def embedded_server() -> Iterator[str]:
     """Serve the embedded model in a process of its own; yield the base URL."""
-    command = [sys.executable, "-m", "mnemotune", "serve", "--port", "0", "--workers", "1"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+    arguments = "serve", "--port", "0", "--workers", "1"
+    with start("mnemotune", *arguments, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert server.stderr is not None  # noqa: S101 - it is piped
             yield next(word for word in server.stderr.readline().split() if word.startswith("http"))

@@ -19,6 +19,7 @@ import typer
 from ...optimizer.search.outcome import open_run
 from ...policies.files import dump_yaml
 from ...policies.lm.secrets import redacted
+from ..child import start
 from ..command import run
 from .waiting import waiting_server
 
@@ -57,10 +58,10 @@ def evaluation(out: Path, *, users: int, concurrency: int, latency_ms: int, stor
         (folder / "config.yaml").write_text(
             dump_yaml(config | {"storage": storage and redacted(storage)}), encoding="utf-8"
         )
-        command = [sys.executable, "-m", "mnemotune", "evaluate", "rag", "--no-window", "--json"]
+        command = ["evaluate", "rag", "--no-window", "--json", "--data", f"generated:{users}@{users}"]
         command += ["--config", str(folder / "config.yaml"), "--out", str(folder / "out")]
         environment = os.environ | {"MNEMOTUNE_STORAGE": storage or ""}
-        seconds, cpu, peak, text = _usage([*command, "--data", f"generated:{users}@{users}"], environment)
+        seconds, cpu, peak, text = _usage(command, environment)
     result = json.loads(text)
     calls = sum(spend["calls"] for spend in result["spend"].values())
     disk = sum(path.stat().st_size for path in (folder / "out").rglob("*") if path.is_file())
@@ -72,15 +73,15 @@ def evaluation(out: Path, *, users: int, concurrency: int, latency_ms: int, stor
 
 
 def _usage(command: list[str], environment: dict[str, str]) -> tuple[float, float, int, str]:
-    """Return the seconds, the processor's seconds and the peak memory (KiB) of a command, and what it printed."""
+    """Return a command's seconds, processor seconds and peak memory (KiB), and what it printed."""
     began = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
+    process = start("mnemotune", *command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
     assert process.stdout is not None  # noqa: S101 - it is piped
     text = process.stdout.read().decode()
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise SystemExit(f"{' '.join(command)}: ended with {process.returncode}")
+        raise SystemExit(f"mnemotune {' '.join(command)}: ended with {process.returncode}")
     return time.monotonic() - began, used.ru_utime + used.ru_stime, used.ru_maxrss, text
 
 

@@ -27,6 +27,7 @@ from ...policies.deploy.store import MemoryStore
 from ...policies.files import load_policy
 from ...policies.lm.base import Message
 from ...policies.lm.embedded import EmbeddedModel
+from ...policies.lm.embedded.pool import end_with_parent
 from ...policies.lm.lexical import LexicalEmbedder
 from ...policies.memory.stores import Entry, MemoryState
 from ..command import run
@@ -82,7 +83,8 @@ async def proxy(given: str) -> AsyncIterator[str]:
 
 
 def serve(serving: Callable[[str], Any], given: str, told: Connection) -> None:
-    """Serve in this process until it is ended."""
+    """Serve in this process until it is ended, or the one that measures has."""
+    end_with_parent()
 
     async def until_ended() -> None:
         async with serving(given) as url:

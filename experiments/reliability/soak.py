@@ -10,7 +10,6 @@ import os
 import re
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from typing import Annotated
 
 import typer
 
+from ..child import start
 from ..command import run
 from .outages import embedded_server
 
@@ -57,9 +57,9 @@ def main(
     out.mkdir(parents=True)
     told = out / "log.txt"
     with embedded_server() as url, told.open("wb") as log:
-        command = [sys.executable, "-m", "mnemotune", "evolve", str(CONFIG), "--out", str(out / "run")]
-        command += ["--set", f"endpoint.base_url={url}", "--set", f"search.budget.calls={calls}"]
-        process = subprocess.Popen(command, stdout=log, stderr=log)
+        arguments = ["evolve", str(CONFIG), "--out", str(out / "run")]
+        arguments += ["--set", f"endpoint.base_url={url}", "--set", f"search.budget.calls={calls}"]
+        process = start("mnemotune", *arguments, stdout=log, stderr=log)
         every = []
         for sample in samples(process, told):
             every.append(sample)

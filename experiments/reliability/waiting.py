@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ...policies.lm.embedded.pool import end_with_parent
+
 TALK = "I will keep that in mind: it is a good plan for the weekend, and there is more to say about it. " * 4
 CHOICES = 4
 
@@ -56,6 +58,8 @@ def _answer(body: bytes) -> bytes:
 
 
 def _serve(latency: float, answered: Any, port: Any) -> None:
+    end_with_parent()
+
     async def run() -> None:
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: WaitingServer(latency, answered), "127.0.0.1", 0, backlog=1024)

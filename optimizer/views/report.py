@@ -272,7 +272,7 @@ def _proposers(trials: tuple[Trial, ...]) -> dict[str, list[int]]:
             len(proposed),
             sum(trial.finished_race for trial in proposed),
             sum(trial.led for trial in proposed),
-            len(accepted.intersection(trial.policy for trial in proposed)),
+            len(accepted.intersection(trial.policy for trial in proposed if trial.decided_at != "check")),
             sum(trial.ledger.total.calls for trial in proposed),
         ]
     return counts

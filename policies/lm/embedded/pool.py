@@ -146,7 +146,7 @@ def interrupts_held() -> Iterator[None]:
 
 
 def begin_child(environment: Mapping[str, str]) -> None:
-    """Keep this process to its core, and end it when its parent has died: nothing else would.
+    """Keep this process to its core, and end it with its parent.
 
     Threads of several processes would wait for each other's cores. ``environment`` is the parent's; this process may
     have been forked with an older one.
@@ -154,6 +154,11 @@ def begin_child(environment: Mapping[str, str]) -> None:
     os.environ.clear()
     os.environ.update(environment)
     threadpool_limits(1, user_api="blas")
+    end_with_parent()
+
+
+def end_with_parent() -> None:
+    """End this process when its parent has died: nothing else would where that was killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None  # noqa: S101 - only ever called in a child
 

@@ -196,7 +196,7 @@ def test_the_headline_compares_the_evolved_policy_with_its_seed(finished: Outcom
     gain = finished.test.difference
     assert gain.low > 0
     assert f"evolved \u2212 seed, 95% interval{with_interval(gain)}" in page.words()
-    assert "the evolved policy, beside the seed policy, scores better" in page.words()
+    assert "Compared with the seed policy, the evolved policy scores better" in page.words()
     assert "evolved \u2212 native, the best baseline here" in page.words()
 
 
@@ -221,7 +221,7 @@ def test_the_headline_says_no_more_than_the_interval_does(
     }
     rig.study.note(TEST, SealedTest(rows, "", done=True).as_json())
     words = read(render_report(as_outcome(rig, kit.policy()))).words()
-    assert f"the evolved policy, beside the seed policy, {verdict}." in words
+    assert f"Compared with the seed policy, the evolved policy {verdict}." in words
 
 
 def test_every_trial_is_there_with_its_verdict_its_reason_and_its_change(finished: Outcome, page: Page) -> None:
@@ -272,9 +272,24 @@ def test_what_came_of_each_proposers_candidates_is_counted(finished: Outcome, pa
             str(len(made)),
             str(sum(trial.finished_race for trial in made)),
             str(sum(trial.led for trial in made)),
-            str(len({trial.policy for trial in made if trial.policy in accepted})),
+            str(len({trial.policy for trial in made if trial.policy in accepted and trial.decided_at != "check"})),
             f"{calls:,}",
         ]
+
+
+def test_a_policy_that_is_proposed_again_is_not_accepted_a_second_time(make_rig: Any, kit: Any) -> None:
+    rig = make_rig()
+    best = {"policy": kit.policy(3), "summary": None}
+    for trial in (
+        kit.trial(),
+        kit.trial(1, proposer="gp", decided_at="validate", accepted=True, **best),
+        kit.trial(2, proposer="merge", decided_at="check", train={}, **best),
+    ):
+        rig.study.append(trial)
+    page = read(render_report(as_outcome(rig, kit.policy())))
+    (table,) = [table for table in page.tables if table[0][0] == "proposer"]
+    at = table[0].index("accepted")
+    assert {row[0]: row[at] for row in table[1:]} == {"gp": "1", "merge": "0"}
 
 
 def test_every_look_is_there_with_what_it_was_decided_on(finished: Outcome, page: Page) -> None:
