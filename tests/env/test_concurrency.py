@@ -273,6 +273,7 @@ def test_more_users_take_no_longer_than_one(
     assert lasted[0] == pytest.approx(lasted[1])
 
 
+@pytest.mark.exhaustive("preset")
 @pytest.mark.parametrize("preset", presets())
 def test_scores_and_transcripts_do_not_depend_on_who_is_faster(
     preset: str,

@@ -80,7 +80,7 @@ def calls_taken(scenario: Scenario, policy: MemoryPolicy, protocol: Protocol, mo
 
 @pytest.mark.parametrize("preset", presets())
 @given(shape=shapes, protocol=protocols)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_no_preset_takes_more_calls_than_foretold(
     preset: str,
     shape: dict[str, Any],

@@ -32,6 +32,7 @@ pytestmark = pytest.mark.usefixtures("engine")
 SOURCE = "generated:1@5"
 
 
+@pytest.mark.exhaustive("policy")
 class TestSweTrack(TrackConformance):
     @pytest.fixture(scope="class")
     @classmethod

@@ -158,6 +158,7 @@ async def test_the_floor_is_the_same_agent_with_a_window_and_the_ceiling_is_know
 
 
 @needs_browser
+@pytest.mark.exhaustive("share")
 @pytest.mark.parametrize("share", [7, 0.5])
 async def test_an_agent_goes_on_from_where_a_recorded_episode_stood(
     plan: WebTask, task: Task, tmp_path: Path, share: float

@@ -63,6 +63,7 @@ async def played(
 
 
 @needs_browser
+@pytest.mark.exhaustive("policy")
 class TestWebTrack(TrackConformance):
     @pytest.fixture(scope="class")
     @classmethod

@@ -16,6 +16,7 @@ TRACKS = {"codeqa": "packages", "research": "dossiers", "tools": "customers", "w
 SOURCE = "generated:2@3"
 
 
+@pytest.mark.exhaustive("track")
 @pytest.mark.parametrize("track", TRACKS)
 def test_tasks_in_a_file_are_those_that_were_made(cli: Cli, track: str) -> None:
     made = ("--track", track, "--data", SOURCE)

@@ -71,6 +71,7 @@ def found(folder: Path) -> Any:
     return {name: result[name] for name in ("difference", "over_window", "trials", "accepted", "ended")}
 
 
+@pytest.mark.exhaustive("kibibytes")
 @pytest.mark.parametrize("kibibytes", [0, 180, 300])
 def test_a_run_on_a_full_disk_ends_with_one_line_and_goes_on_when_there_is_room(
     cli: Cli, tiny: Path, disk: Disk, kibibytes: int

@@ -114,6 +114,7 @@ def test_random_draws_anywhere_whatever_the_scores_say(bench: Any) -> None:
     assert all(4 <= modes[mode] <= 18 for mode in SPACE.limits["modes"])
 
 
+@pytest.mark.exhaustive("name")
 @pytest.mark.parametrize("name", ["gp", "tpe"])
 def test_they_learn_where_scores_are_high(bench: Any, name: str) -> None:
     """The parent is always the seed, which is outside the space; what differs is which of two modes scored well."""

@@ -90,6 +90,7 @@ def test_a_tight_budget_is_kept_and_leaves_the_sealed_test_whole_invariant_1(
     assert outcome.test.problem == ""
 
 
+@pytest.mark.exhaustive("share")
 @pytest.mark.parametrize("share", [0.0, 0.99])
 def test_a_last_look_that_is_stopped_is_paid_from_its_own_share_alone_invariants_1_2(
     share: float, tight: Tight, runs: Path, kit: Any
