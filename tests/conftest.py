@@ -56,7 +56,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         marker = item.get_closest_marker("exhaustive")
         if marker is not None:
-            values = item.callspec.params if isinstance(item, pytest.Function) else {}
+            values = item.callspec.params if hasattr(item, "callspec") else {}
             rest = sorted((name, repr(value)) for name, value in values.items() if name not in marker.args)
             products[item.nodeid.split("[")[0], *rest].append(item)
     share = int(config.getini("exhaustive_share"))
