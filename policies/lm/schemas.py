@@ -57,10 +57,14 @@ class _Form:
         self.open: list[str] = []
         """References on the way from the root to here."""
 
-    def value(self, said: object, schema: Mapping[str, Any]) -> Any:
+    def value(self, said: object, schema: Mapping[str, Any] | bool) -> Any:
         self.left -= 1
         if self.left < 0:
             raise SchemaError(f"it asks for more than {MOST_VALUES:,} values")
+        if isinstance(schema, bool):  # true allows every value, as an empty schema does
+            if not schema:
+                raise SchemaError("false allows no value")
+            schema = {}
         for key in sorted(schema.keys() - _READ - _WITHOUT_EFFECT):
             raise SchemaError(f"{key!r} is not supported")
         for key in _ALONE:
@@ -121,10 +125,10 @@ class _Form:
 
     def fields(self, said: object, schema: Mapping[str, Any]) -> dict[str, Any]:
         given = said if isinstance(said, dict) else {}
-        wanted: dict[str, Mapping[str, Any]] = {name: {} for name in schema.get("required", ())}
+        wanted: dict[str, Mapping[str, Any] | bool] = {name: {} for name in schema.get("required", ())}
         wanted |= schema.get("properties", {})
         if others := schema.get("additionalProperties"):
-            wanted |= {name: {} if others is True else others for name in given if name not in wanted}
+            wanted |= {name: others for name in given if name not in wanted}
         return {name: self.value(given.get(name, self.said), part) for name, part in wanted.items()}
 
     def items(self, said: object, schema: Mapping[str, Any]) -> list[Any]:

@@ -17,7 +17,7 @@ from mnemotune.policies.lm.schemas import MOST_VALUES, SchemaError, fit
 HEARD = "My 2 cats like blue cushions, 3.5 hours a day."
 
 
-def fitted(said: object, kind: dict[str, Any], **definitions: Any) -> Any:
+def fitted(said: object, kind: dict[str, Any] | bool, **definitions: Any) -> Any:
     """Return what becomes of a field's value when ``said`` is the reply."""
     schema = {"type": "object", "properties": {"field": kind}, "$defs": definitions}
     reply = fit(said, schema, heard=HEARD)
@@ -30,6 +30,7 @@ def fitted(said: object, kind: dict[str, Any], **definitions: Any) -> Any:
     [
         ({"type": "string"}, "fine"),
         ({}, "fine"),
+        (True, "fine"),
         ({"type": ["string", "null"]}, "fine"),
         ({"type": "integer"}, 2),
         ({"type": "number"}, 2.0),
@@ -49,7 +50,7 @@ def fitted(said: object, kind: dict[str, Any], **definitions: Any) -> Any:
         ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, 2),
     ],
 )
-def test_a_text_becomes_a_value_of_the_kind_that_is_asked_for(kind: dict[str, Any], value: object) -> None:
+def test_a_text_becomes_a_value_of_the_kind_that_is_asked_for(kind: dict[str, Any] | bool, value: object) -> None:
     assert fitted("fine", kind) == value
 
 
@@ -100,6 +101,7 @@ def test_references_are_followed_and_end_where_a_definition_holds_itself() -> No
         ({"oneOf": [{"type": "null"}]}, "'oneOf' is not supported"),
         ({"anyOf": [{"type": "string"}], "type": "null"}, "'anyOf' must stand alone"),
         ({"type": "date"}, "no type 'date'"),
+        (False, "false allows no value"),
         ({"$ref": "#/$defs/nowhere"}, "no JSON schema"),
         ({"$ref": "#/properties/field"}, "holds itself without end"),
         ({"enum": []}, "no JSON schema"),
@@ -108,7 +110,9 @@ def test_references_are_followed_and_end_where_a_definition_holds_itself() -> No
         ({"type": "array", "minItems": 1, "items": {"$ref": "#/properties/field"}}, "holds itself without end"),
     ],
 )
-def test_a_schema_that_no_reply_can_be_made_for_is_refused_with_the_reason(kind: dict[str, Any], why: str) -> None:
+def test_a_schema_that_no_reply_can_be_made_for_is_refused_with_the_reason(
+    kind: dict[str, Any] | bool, why: str
+) -> None:
     with pytest.raises(SchemaError, match=why.replace("$", r"\$")):
         fitted("fine", kind)
 
