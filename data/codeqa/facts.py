@@ -56,18 +56,20 @@ def facts_of(source: str, module: ast.Module, file: str) -> list[CodeFact]:
     function returns in all cases. ``module`` is ``source`` parsed. A module that imports ``*`` has none, since it may
     bind any name.
     """
-    if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(module)):
+    statements = list(_statements(module.body, nested=True))
+    if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in statements):
         return []
-    return [fact for fact in _Finder(source, module, file).facts() if len(fact.value) <= LONGEST_LITERAL]
+    declared = [name for node in statements if isinstance(node, ast.Global) for name in node.names]
+    return [fact for fact in _Finder(source, module, file, declared).facts() if len(fact.value) <= LONGEST_LITERAL]
 
 
 class _Finder:
     """Finds the facts of one module."""
 
-    def __init__(self, source: str, module: ast.Module, file: str) -> None:
+    def __init__(self, source: str, module: ast.Module, file: str, declared: Sequence[str]) -> None:
         self._lines, self._module, self._file = source.split("\n"), module, file
         self._classes = {node.name for node in module.body if isinstance(node, ast.ClassDef)}
-        self._bound = Counter(_bindings(module.body)) + Counter(_declared_global(module))
+        self._bound = Counter(_bindings(module.body)) + Counter(declared)
 
     def facts(self) -> Iterator[CodeFact]:
         for node in self._module.body:
@@ -95,22 +97,22 @@ class _Finder:
     def _of_function(self, node: Function, scope: str) -> Iterator[CodeFact]:
         for parameter, default in _defaults(node.args):
             yield from self._fact("default", scope, parameter, default)
-        inside = list(_inside(node))
-        if raised := self._raised(node, inside):
+        statements = list(_statements(node.body, nested=False))
+        if raised := self._raised(node, statements):
             yield from self._fact("raise", scope, node.name, raised)
-        returns = [inner for inner in inside if isinstance(inner, ast.Return)]
+        returns = [inner for inner in statements if isinstance(inner, ast.Return)]
         match returns:
             case [ast.Return(value=ast.expr() as value) as last] if (
                 last is node.body[-1]
                 and isinstance(node, ast.FunctionDef)
                 and _is_literal(value)
-                and not any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in inside)
+                and not any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in _inside(node))
             ):
                 yield from self._fact("return", scope, node.name, value)
 
-    def _raised(self, node: Function, inside: Sequence[ast.AST]) -> ast.expr | None:
+    def _raised(self, node: Function, statements: Sequence[ast.AST]) -> ast.expr | None:
         """Return the exception, where a function raises a single class of the module's or of the language's."""
-        raises = [inner.exc for inner in inside if isinstance(inner, ast.Raise)]
+        raises = [inner.exc for inner in statements if isinstance(inner, ast.Raise)]
         classes = [raised.func if isinstance(raised, ast.Call) else raised for raised in raises]
         if len({ast.unparse(each) if each else "" for each in classes}) != 1 or classes[0] is None:
             return None
@@ -118,7 +120,7 @@ class _Finder:
         root, last = written[0], written[-1]
         known = root in self._classes or isinstance(getattr(builtins, root, None), type)
         outside = known or (self._bound[root] == 1 and last[:1].isupper())  # by custom, a class
-        return classes[0] if outside and root not in _local_names(node, inside) else None
+        return classes[0] if outside and root not in _local_names(node) else None
 
     def _fact(self, kind: Kind, scope: str, name: str, value: ast.expr) -> Iterator[CodeFact]:
         """Yield the fact that a value makes: a literal that nothing can change, without escapes, or a class's name."""
@@ -158,6 +160,15 @@ def _defaults(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
     yield from ((each.arg, default) for each, default in named if default is not None)
 
 
+def _statements(body: Sequence[ast.AST], *, nested: bool) -> Iterator[ast.AST]:
+    """Yield statements in the order of the source, also those within others; of nested functions and classes if so."""
+    for node in body:
+        yield node
+        if nested or not isinstance(node, _NESTED):
+            for part in ("body", "handlers", "orelse", "finalbody", "cases"):
+                yield from _statements(getattr(node, part, ()), nested=nested)
+
+
 def _inside(function: Function) -> Iterator[ast.AST]:
     """Yield the nodes of a function's body, not those of functions and classes within it."""
     waiting: list[ast.AST] = list(reversed(function.body))
@@ -168,9 +179,9 @@ def _inside(function: Function) -> Iterator[ast.AST]:
             waiting.extend(reversed(list(ast.iter_child_nodes(node))))
 
 
-def _local_names(function: Function, inside: Sequence[ast.AST]) -> set[str]:
+def _local_names(function: Function) -> set[str]:
     arguments = {node.arg for node in ast.walk(function.args) if isinstance(node, ast.arg)}
-    return arguments | {name for node in inside for name in _names_bound_by(node)}
+    return arguments | {name for node in _inside(function) for name in _names_bound_by(node)}
 
 
 def _bindings(body: Sequence[ast.stmt]) -> Iterator[str]:
@@ -193,9 +204,3 @@ def _names_bound_by(node: ast.AST) -> Iterator[str]:
             yield name
         case ast.Import() | ast.ImportFrom():
             yield from ((alias.asname or alias.name).split(".")[0] for alias in node.names)
-
-
-def _declared_global(module: ast.Module) -> Iterator[str]:
-    for node in ast.walk(module):
-        if isinstance(node, ast.Global):
-            yield from node.names

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from functools import lru_cache
 from typing import Any
 
 LONGEST_TEXT = 1_000
@@ -36,6 +37,7 @@ def type_name(literal: str) -> str:
     return "name" if value is None else value[0].__name__
 
 
+@lru_cache(maxsize=16_384)
 def _value(text: str) -> tuple[type, Any] | None:
     """Return a literal's type and value, the types within a tuple too; None where it is no literal."""
     if len(text) > LONGEST_TEXT:
