@@ -301,18 +301,26 @@ class Study:
 
         def write() -> None:
             nonlocal tried
+            if self._holds(trial.number):
+                if tried and self._stored(trial.number).user_attrs == frozen.user_attrs:
+                    return  # it was written before the connection was lost
+            elif trial.number == 0 or self._holds(trial.number - 1):
+                tried = True
+                self._storage.create_new_trial(self._id, template_trial=frozen)  # a study would keep a copy for good
+                return
             there = self._storage.get_n_trials(self._id)
-            if tried and there == trial.number + 1 and self._stored(trial.number).user_attrs == frozen.user_attrs:
-                return  # it was written before the connection was lost
-            if there != trial.number:
-                raise ValueError(
-                    f"another process has written to this study: it holds {there} trials, not {trial.number}"
-                )
-            tried = True
-            self._storage.create_new_trial(self._id, template_trial=frozen)  # a study would keep a copy for good
+            raise ValueError(f"another process has written to this study: it holds {there} trials, not {trial.number}")
 
         self._write(write)
         self._trials.append(trial)
+
+    def _holds(self, number: int) -> bool:
+        """Tell whether a trial is written; to count all of them, Optuna reads them all."""
+        try:
+            self._storage.get_trial_id_from_study_id_trial_number(self._id, number)
+        except KeyError:
+            return False
+        return True
 
     def _stored(self, number: int) -> FrozenTrial:
         return self._storage.get_trial(self._storage.get_trial_id_from_study_id_trial_number(self._id, number))

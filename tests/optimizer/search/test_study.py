@@ -19,6 +19,7 @@ import optuna
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from optuna.storages import InMemoryStorage, RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 
 from mnemotune.env import Summary
@@ -159,6 +160,18 @@ def test_no_second_copy_of_what_was_written_is_kept(kit: Any, make_storage: Make
         study.append(kit.trial(number))
     assert len(study.trials) == 3
     assert alive() == before
+
+
+def test_trials_are_not_read_again_when_another_is_written(
+    kit: Any, make_storage: MakeStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each trial of a long search would take longer and more memory than the one before."""
+    study = Study(make_storage(), name="evolution")
+    study.append(kit.trial(0))
+    for storage in (RDBStorage, InMemoryStorage):
+        monkeypatch.setattr(storage, "get_all_trials", lambda *_, **__: pytest.fail("all trials are read"))
+    study.append(kit.trial(1))
+    assert len(study.trials) == 2
 
 
 def test_what_was_written_cannot_be_changed_through_the_study_invariant_3(kit: Any, make_storage: MakeStorage) -> None:
