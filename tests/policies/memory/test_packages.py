@@ -31,6 +31,7 @@ IN_MEMORY = ("langmem", "a-mem-package")
 ASKS_TO_READ = ("mem0ai-kuzu",)
 ORDERED_BY_ARRIVAL = ("a-mem-package",)
 """Packages whose search puts what is equally near in the order in which its index got it."""
+BRANCHES = 40
 TALK = [
     Message("user", "I moved to Lisbon in May and I work as a nurse. Which bakery opens early there?"),
     Message("assistant", "Try the one at the corner of the square."),
@@ -116,6 +117,20 @@ class TestPackages(MemoryConformance):
         assert await memory.forget(lambda text: "Lisbon" in text)
         await memory.context("Which bakery opens early?", tokens=100)  # what nobody holds goes with a request
         assert not holds(folder, b"Lisbon")
+        await memory.aclose()
+
+    async def test_forty_memories_branch_off_from_one_and_each_goes_its_own_way(
+        self, make: Make, model: Scribe
+    ) -> None:
+        memory = make(model)
+        await observe(memory, talk("heron", 2))
+        before = await memory.listing()
+        for branch in range(BRANCHES):
+            fork = await memory.fork()
+            await observe(fork, talk(f"osprey-{branch}", 2))
+            assert any(f"osprey-{branch}" in item.text for item in await fork.listing())
+            await fork.aclose()
+        assert await memory.listing() == before
         await memory.aclose()
 
 

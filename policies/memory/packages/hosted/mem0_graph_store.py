@@ -15,8 +15,9 @@ from .naming import DAY
 from .store import USER, Json, Listing
 
 POOL = 32 * 2**20
-LARGEST = 2**28
 """In bytes: Kuzu takes most of the machine's memory for each database unless it is told a size."""
+LARGEST = 2**38
+"""Bytes of addresses; each copy of a store takes 8 MiB of its source's, and gives none back."""
 GRAPH = "graph.kuzu"
 RELATION = ("source", "relationship", "destination")
 SCALARS = "n.user_id AS user_id, n.name AS name, n.mentions AS mentions, n.embedding AS embedding"
@@ -64,9 +65,15 @@ class Mem0GraphStore(Mem0Store):
         super().bind(endpoint)
         self.memory.graph.llm, self.memory.graph.embedding_model = clients(**endpoint)
 
+    def write(self, messages: list[Json]) -> None:
+        """Hand messages to the package."""
+        super().write(messages)
+        self._reconnect()
+
     def search(self, query: str, limit: int) -> list[str]:
         """Return the names of what the package finds, best first: memories and relations in turn."""
         found = self.memory.search(query, user_id=USER, limit=limit)
+        self._reconnect()
         memories = names_of(found["results"])
         said = (_text(*(relation[part] for part in RELATION)) for relation in found["relations"])
         relations = [*dict.fromkeys(said)]  # one comes once for each of its ends that is found
@@ -144,6 +151,14 @@ class Mem0GraphStore(Mem0Store):
         graph.db = kuzu.Database(str(self._at))
         graph.graph = kuzu.Connection(graph.db)
         graph.kuzu_create_schema()
+
+    def _reconnect(self) -> None:
+        """Close the connection, which keeps all that it was asked until then, and open another."""
+        from mem0.memory.kuzu_memory import kuzu
+
+        graph = self.memory.graph
+        graph.graph.close()
+        graph.graph = kuzu.Connection(graph.db)
 
     def _close_graph(self) -> None:
         self.memory.graph.graph.close()
