@@ -51,11 +51,11 @@ def embeddings() -> Iterator[EmbeddingServer]:
 
 
 @pytest.fixture
-def searching(longer: Callable[..., Config], embeddings: EmbeddingServer) -> Callable[..., Config]:
+def searching(configured: Callable[..., Config], embeddings: EmbeddingServer) -> Callable[..., Config]:
     """Make the config of a small run whose seed policy searches its memories."""
     seed = "{write: {mode: verbatim}, update_every: 2, buffer_size: 0, store: external, top_k: 2}"
     own = [f"seed_policy={seed}", "embedder=openai:wide", f"embedder_endpoint.base_url={embeddings.url}", PRICE]
-    return lambda *overrides: longer(*own, *overrides)
+    return lambda *overrides: configured(*own, *overrides)
 
 
 def embedded_calls(outcome: Outcome) -> Any:
