@@ -377,13 +377,13 @@ class _Run:
     def _stand_after_trial(self, **changes: Any) -> None:
         """Tell where the search, or the last look, stands."""
         trials, planned = self.study.trials, self.config.search.planned + 1
-        best, ahead = math.nan, planned * self.allowance.start // 2 + self.allowance.reserve
+        best, expected = math.nan, planned * self.allowance.start / 2 + self.allowance.reserve
         if trials:
             best = nan_mean(list(self.study.best.validation.values()))
             mean_calls = merged([trial.ledger for trial in trials]).total.calls / len(trials)
             expected = max(0, planned - len(trials)) * mean_calls + self.allowance.reserve
-            limit = self.config.search.budget.calls
-            ahead = round(expected if limit is None else min(expected, limit - self.search.budget.calls))
+        limit = self.config.search.budget.calls
+        ahead = round(expected if limit is None else min(expected, limit - self.search.budget.calls))
         self._stand(**changes, trials=len(trials), best=best, calls_ahead=ahead)
 
     def _stand(self, **changes: Any) -> None:

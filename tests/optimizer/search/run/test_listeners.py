@@ -75,6 +75,16 @@ def test_listeners_hear_of_every_trial_and_every_phase_invariant_1(
         assert {standing.phase for standing in ear.standings if standing.planned_trials} == {"searching"}
 
 
+def test_no_more_calls_are_expected_than_the_budget_has_from_the_first_moment(
+    configured: Callable[..., Config], runs: Path
+) -> None:
+    ear = Ear(stops=0)
+    config = configured("search.generations=5000", "search.budget.calls=20000")
+    with pytest.raises(Stop):
+        evolve(config, runs / "run", listeners=[ear])
+    assert all(0 < standing.calls_ahead <= 20_000 for standing in ear.standings)
+
+
 def test_a_run_that_is_stopped_is_aborted_and_begins_again_invariant_1(
     configured: Callable[..., Config], runs: Path
 ) -> None:
