@@ -16,7 +16,7 @@ from .store import USER, Json, Listing
 
 POOL = 32 * 2**20
 """In bytes: Kuzu takes most of the machine's memory for each database unless it is told a size."""
-LARGEST = 2**38
+LARGEST = 2**36
 """Bytes of addresses; each copy of a store takes 8 MiB of its source's, and gives none back."""
 GRAPH = "graph.kuzu"
 RELATION = ("source", "relationship", "destination")
