@@ -59,17 +59,18 @@ def facts_of(source: str, module: ast.Module, file: str) -> list[CodeFact]:
     statements = list(_statements(module.body, nested=True))
     if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in statements):
         return []
-    declared = [name for node in statements if isinstance(node, ast.Global) for name in node.names]
-    return [fact for fact in _Finder(source, module, file, declared).facts() if len(fact.value) <= LONGEST_LITERAL]
+    declared_global = [name for node in statements if isinstance(node, ast.Global) for name in node.names]
+    finder = _Finder(source, module, file, declared_global)
+    return [fact for fact in finder.facts() if len(fact.value) <= LONGEST_LITERAL]
 
 
 class _Finder:
     """Finds the facts of one module."""
 
-    def __init__(self, source: str, module: ast.Module, file: str, declared: Sequence[str]) -> None:
+    def __init__(self, source: str, module: ast.Module, file: str, declared_global: Sequence[str]) -> None:
         self._lines, self._module, self._file = source.split("\n"), module, file
         self._classes = {node.name for node in module.body if isinstance(node, ast.ClassDef)}
-        self._bound = Counter(_bindings(module.body)) + Counter(declared)
+        self._bound = Counter(_bindings(module.body)) + Counter(declared_global)
 
     def facts(self) -> Iterator[CodeFact]:
         for node in self._module.body:
@@ -161,7 +162,10 @@ def _defaults(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _statements(body: Sequence[ast.AST], *, nested: bool) -> Iterator[ast.AST]:
-    """Yield statements in the order of the source, also those within others; of nested functions and classes if so."""
+    """Yield statements and those within them, in the order of the source.
+
+    Those of functions and classes within the body come only where ``nested``.
+    """
     for node in body:
         yield node
         if nested or not isinstance(node, _NESTED):

@@ -15,9 +15,9 @@ from .naming import DAY
 from .store import USER, Json, Listing
 
 POOL = 32 * 2**20
-"""In bytes: Kuzu takes most of the machine's memory for each database unless it is told a size."""
+"""Bytes of a database's buffer: Kuzu takes most of the machine's memory for each unless it is told a size."""
 LARGEST = 2**36
-"""Bytes of addresses; each copy of a store takes 8 MiB of its source's, and gives none back."""
+"""Bytes of a database's addresses: each copy that is made of a store takes 8 MiB of them for good."""
 GRAPH = "graph.kuzu"
 RELATION = ("source", "relationship", "destination")
 SCALARS = "n.user_id AS user_id, n.name AS name, n.mentions AS mentions, n.embedding AS embedding"
