@@ -85,6 +85,11 @@ class Peer:
             task.cancel()
         self._waiting.clear()
 
+    async def ended(self) -> None:
+        """Wait until the other end is gone, and what it asked for is over."""
+        await self.lost.wait()
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+
     def _answer(self, number: int, done: asyncio.Task[Any]) -> None:
         del self._running[number]
         error = ConnectionLost() if done.cancelled() else done.exception()

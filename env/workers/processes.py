@@ -76,7 +76,7 @@ def _work(connection: Connection[Any, Any], setup: Setup, most: int, environment
                 return
             worker = Worker(track, cast, connection.send_bytes, most=most)
             _read(connection, worker.peer.receive, worker.peer.lose)
-            await worker.peer.lost.wait()
+            await worker.peer.ended()
             await worker.aclose()
             await cast.aclose()
 

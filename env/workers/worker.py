@@ -89,7 +89,7 @@ class Worker:
                 result = await work(self._here)
         finally:
             if tab is not None:
-                await asyncio.shield(tab.report())
+                await tab.report()
         return result, ledger, chain()
 
     async def aclose(self) -> None:

@@ -144,15 +144,44 @@ if __name__ == "__main__":
 """
 
 
-def test_a_worker_never_hears_ctrl_c_not_even_the_first_of_a_process(tmp_path: Path) -> None:
-    """The process of the run hears it, and ends its workers."""
-    script = tmp_path / "held.py"
-    script.write_text(HELD)
+INTERRUPTED = """
+import os, signal, sys, threading, time
+from mnemotune.policies.lm import Budget, Charges, Limits
+from test_workers import evaluated, lives, pool
+
+def interrupt(budget):
+    while budget.charged < 100:
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    budget = Budget(Limits(calls=100_000), charges=Charges(), phase="search")
+    threading.Thread(target=interrupt, args=[budget], daemon=True).start()
+    try:
+        evaluated(lives(users=6), pool(), budget=budget)
+    except KeyboardInterrupt:
+        sys.exit(7)
+"""
+
+
+def ended(script: Path, text: str) -> subprocess.CompletedProcess[str]:
+    """Run a script until it and its workers have ended."""
+    script.write_text(text)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in [str(Path(__file__).parent), *sys.path])}
-    ended = subprocess.run(
+    return subprocess.run(
         [sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=60, check=False
     )
-    assert "held: [<Signals.SIGINT: 2>]" in ended.stderr
+
+
+def test_a_worker_never_hears_ctrl_c_not_even_the_first_of_a_process(tmp_path: Path) -> None:
+    """The process of the run hears it, and ends its workers."""
+    assert "held: [<Signals.SIGINT: 2>]" in ended(tmp_path / "held.py", HELD).stderr
+
+
+def test_workers_whose_coordinator_is_interrupted_end_without_a_word(tmp_path: Path) -> None:
+    process = ended(tmp_path / "interrupted.py", INTERRUPTED)
+    assert (process.returncode, process.stderr) == (7, "")
 
 
 def test_work_that_kills_one_worker_after_another_ends_the_run_with_a_message_invariant_2() -> None:
