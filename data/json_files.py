@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from io import TextIOWrapper
 from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
-from .whole_files import write_whole
+from .whole_files import replacing
 
 
 def read_json(path: Path) -> Any:
@@ -105,5 +106,7 @@ class _Ahead:
 
 
 def write_json(path: Path, value: Any, *, indent: int = 1) -> None:
-    """Write JSON, whole or not at all."""
-    write_whole(path, json.dumps(value, ensure_ascii=False, indent=indent) + "\n")
+    """Write JSON, whole or not at all; the text is never in memory as a whole."""
+    with replacing(path) as file, TextIOWrapper(file, "utf-8", newline="\n") as text:
+        json.dump(value, text, ensure_ascii=False, indent=indent)
+        text.write("\n")

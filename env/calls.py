@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+from ..data.folded import Folded
 from ..data.values import Values
 from ..policies.lm import CallRole, Completion, LanguageModel, Message, Request
 from ..policies.lm.base import Wrapper
@@ -24,8 +25,8 @@ class Call(Values):
 
     model: str
     role: CallRole
-    messages: tuple[Message, ...]
-    """What was sent."""
+    messages: Sequence[Message]
+    """What was sent; folded, as it is most of what an episode has."""
     tools: tuple[str, ...]
     """Names of those that the model could have called."""
     reply: Message
@@ -66,8 +67,9 @@ class Recorder(Wrapper):
         began = self._clock()
         completion = await self.model.complete(request)
         reply = Message("assistant", completion.text, completion.tool_calls)
-        tools, seconds = tuple(tool.name for tool in request.tools), self._clock() - began
-        calls.append(Call(self.name, request.role, request.messages, tools, reply, completion.usage, began, seconds))
+        sent, tools = Folded.of(request.messages), tuple(tool.name for tool in request.tools)
+        seconds = self._clock() - began
+        calls.append(Call(self.name, request.role, sent, tools, reply, completion.usage, began, seconds))
         return completion
 
 

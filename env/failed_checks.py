@@ -7,13 +7,16 @@ import json
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache, partial
+from gzip import GzipFile
+from io import TextIOWrapper
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
 from ..data.folded import opened
-from ..data.json_files import write_json
 from ..data.task import Check, Fact, Task
 from ..data.whole_files import replacing
 from ..policies.lm.base import Message, to_json
@@ -23,7 +26,7 @@ from .episode import Episode, Mark, RecordError, StageRecord
 from .scoring import FailureKind, failure_kind, known_at_first, marked
 from .track import Track
 
-FAILURES, CALLS = "failures.json", "calls.json.gz"
+FAILURES, CALLS = "failures.jsonl", "calls.json.gz"
 MOST_LINES = 3
 """Lines of memory that are shown of one fact."""
 
@@ -91,35 +94,87 @@ def failed_checks(tasks: Sequence[Task], episodes: Sequence[Episode], track: Tra
 
 
 def write_failed_checks(folder: Path, failures: Iterable[FailedCheck]) -> None:
-    """Write ``failures.json`` into a folder: texts line by line, and failures that name their lines by place."""
-    lines: dict[str, int] = {}
-
-    def places(text: str) -> list[int]:
-        return [lines.setdefault(line, len(lines)) for line in text.split("\n")]
-
-    written = [
-        asdict(failure)
-        | {
-            "asked": places(failure.asked),
-            "account": places(failure.account),
-            "came_back": [*map(places, failure.came_back)],
-            "needs": [asdict(n) | {"held_then": [places(line) for line in n.held_then]} for n in failure.needs],
-        }
-        for failure in failures
-    ]
-    write_json(folder / FAILURES, {"lines": [*lines], "failures": written})
+    """Write ``failures.jsonl`` into a folder, one line a group; those of a group follow each other."""
+    with replacing(folder / FAILURES) as file:
+        for group, theirs in groupby(failures, key=lambda failure: failure.group):
+            lines = Lines()
+            written = [with_texts(asdict(failure), lines.places) for failure in theirs]
+            file.write(to_json({"group": group, "lines": lines.new(), "failures": written}) + b"\n")
 
 
-def read_failed_checks(folder: Path) -> dict[str, Any] | None:
-    """Read what ``write_failed_checks`` wrote, as JSON values; None where there is nothing. Raises RecordError."""
-    path = folder / FAILURES
-    try:
-        values: dict[str, Any] = json.loads(path.read_bytes())
-        return {name: values[name] for name in ("lines", "failures")}
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError) as error:
-        raise RecordError(f"{path}: is damaged ({error!r}); delete it, and the report goes without failures") from None
+class FailedChecks:
+    """What ``write_failed_checks`` wrote into a folder, one group at a time: all of them would take much memory."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read the file of this folder."""
+        self.path = folder / FAILURES
+
+    def groups(self) -> dict[str, int]:
+        """Return where the line of each group begins, in bytes; empty without a file. Raises RecordError."""
+        return {row["group"]: place for place, row in self._rows()}
+
+    def at(self, place: int) -> list[dict[str, Any]]:
+        """Return the failures of the group whose line begins here, with their texts. Raises RecordError."""
+        return next((self._failures(row) for _, row in self._rows(place)), [])
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yield each failure, with its texts; none without a file. Raises RecordError."""
+        return (failure for _, row in self._rows() for failure in self._failures(row))
+
+    def _rows(self, place: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
+        if not self.path.is_file():
+            return
+        with self.path.open("rb") as file, self._damage_named():
+            file.seek(place)
+            for line in file:
+                row = json.loads(line)
+                yield place, {name: row[name] for name in ("group", "lines", "failures")}
+                place += len(line)
+
+    def _failures(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+        def text(places: Sequence[int]) -> str:
+            return "\n".join(row["lines"][place] for place in places)
+
+        with self._damage_named():
+            return [with_texts(failure, text) for failure in row["failures"]]
+
+    @contextmanager
+    def _damage_named(self) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, LookupError, TypeError) as error:
+            raise RecordError(
+                f"{self.path}: is damaged ({error!r}); delete it, and the report goes without failures"
+            ) from None
+
+
+class Lines:
+    """Lines of texts, each of which is kept once."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._places: dict[str, int] = {}
+        self._told = 0
+
+    def places(self, text: str) -> list[int]:
+        """Return the place of each of a text's lines."""
+        return [self._places.setdefault(line, len(self._places)) for line in text.split("\n")]
+
+    def new(self) -> list[str]:
+        """Return the lines that came since this was called last, in the order of their places."""
+        before, self._told = self._told, len(self._places)
+        return [*islice(self._places, before, None)]
+
+
+def with_texts(failure: Mapping[str, Any], told: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return a failure with its texts as ``told`` tells each of them."""
+    return {
+        **failure,
+        "asked": told(failure["asked"]),
+        "account": told(failure["account"]),
+        "came_back": [*map(told, failure["came_back"])],
+        "needs": [need | {"held_then": [*map(told, need["held_then"])]} for need in failure["needs"]],
+    }
 
 
 def write_calls(folder: Path, failures: Iterable[FailedCheck], episodes: Iterable[Episode]) -> None:
@@ -139,8 +194,12 @@ def write_calls(folder: Path, failures: Iterable[FailedCheck], episodes: Iterabl
     played = (episode for episode in episodes if episode.task in of_task)
     calls = [written(e.task, place, call) for e in played for place, call in _calls_behind(of_task[e.task], e)]
     values = {"messages": [message.as_json() for message in messages], "calls": calls}
-    with replacing(folder / CALLS) as file:
-        file.write(gzip.compress(to_json(values), 6, mtime=0))
+    with (
+        replacing(folder / CALLS) as file,
+        GzipFile("", "wb", 6, file, mtime=0) as packed,
+        TextIOWrapper(packed, "ascii") as text,
+    ):
+        json.dump(values, text)
 
 
 def read_calls(folder: Path) -> list[dict[str, Any]]:

@@ -127,6 +127,7 @@ async def open_test(
             for name in (name for name in open_names if policies[name] == policy):
                 rows[name] = Summary.of(evaluation, name=name)
                 keep(SealedTest({**before.rows, **rows}), name, evaluation)
+            del evaluation  # its episodes would lie beside those of the next policy
     except BudgetExhausted as end:
         missing = ", ".join(name for name in policies if name not in rows)
         problem = f"{missing} could not be tested: {end} (raise it with --set search.budget...)"

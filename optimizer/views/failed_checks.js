@@ -7,7 +7,8 @@
   const found = document.getElementById("failures-found");
   const more = document.getElementById("failures-more");
   const filters = Object.fromEntries([...part.querySelectorAll("select")].map((select) => [select.name, select]));
-  let lines = [], entries = [], chosen = [], shown = 0;
+  const lines = [];
+  let entries = [], chosen = [], shown = 0;
 
   const element = (name, text, className) => {
     const made = document.createElement(name);
@@ -22,7 +23,13 @@
   async function unpack() {
     const packed = Uint8Array.from(atob(document.getElementById("failures-data").textContent), (c) => c.charCodeAt(0));
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-    return JSON.parse(await new Response(stream).text());
+    const packedRows = (await new Response(stream).text()).split("\n").filter((row) => row);
+    const policies = {};
+    for (const row of packedRows.map((row) => JSON.parse(row))) {
+      lines.push(...row.lines);
+      for (const [policy, failures] of Object.entries(row.policies)) (policies[policy] ||= []).push(...failures);
+    }
+    return policies;
   }
 
   function join(policies) {
@@ -136,15 +143,12 @@
 
   async function begin() {
     found.textContent = "Unpacking …";
-    let data;
     try {
-      data = await unpack();
+      entries = join(await unpack());
     } catch (error) {
       found.textContent = `This browser cannot unpack the failures (${error.message}); they are in the files named above.`;
       return;
     }
-    lines = data.lines;
-    entries = join(data.policies);
     const all = (values) => [...new Set(values)].sort((a, b) => (a > b) - (a < b));
     fill(filters.group, all(entries.map((entry) => entry.group)).map((group) => [group, group]));
     fill(filters.topic, all(entries.flatMap((entry) => [...entry.topics])).map((topic) => [topic, topic.replaceAll("_", " ")]));

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import json
-from collections.abc import Mapping, Sequence
+import math
+import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...env.failed_checks import FAILURES, read_failed_checks
+from ...env.failed_checks import FAILURES, FailedChecks, Lines, with_texts
 from ..search.sealed import EVOLVED, SEED
 
 POLICIES = (SEED, EVOLVED)
+GZIP = 16 + zlib.MAX_WBITS
+"""What zlib calls gzip's format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,8 @@ class PackedFailedChecks:
     """Failures of seed and evolved policy in one text."""
 
     text: str
-    """JSON, compressed by gzip, in Base64: ``lines``, and by policy the failures that ``write_failed_checks`` wrote."""
+    """Lines of JSON, compressed by gzip, in Base64: for each group the ``lines`` that no group before it has, and by
+    policy the failures, whose texts name all lines by their places."""
     groups: int
     """How many groups it has, the first ones."""
     left_out: int
@@ -33,46 +37,30 @@ class PackedFailedChecks:
 def packed_failed_checks(folder: Path, *, most: int) -> PackedFailedChecks | None:
     """Read the failures of a run's sealed test; None where it has none. Raises RecordError.
 
-    Groups whose failures would take the text over ``most`` bytes are left to the files.
+    Groups from the one on whose failures would take the text over ``most`` bytes are left to the files.
     """
-    found = {name: read_failed_checks(folder / "test" / name) for name in POLICIES}
-    by_policy = {name: values for name, values in found.items() if values is not None}
-    if not by_policy:
+    files = {name: FailedChecks(folder / "test" / name) for name in POLICIES}
+    places = {name: file.groups() for name, file in files.items() if file.path.is_file()}
+    if not places:
         return None
-    groups = list(dict.fromkeys(f["group"] for values in by_policy.values() for f in values["failures"]))
-    shown = len(groups)
-    while len(text := _packed(by_policy, groups[:shown])) > most and shown:
-        shown = min(shown - 1, shown * most // len(text))
-    files = tuple(f"test/{name}/{FAILURES}" for name in by_policy)
-    return PackedFailedChecks(text, shown, len(groups) - shown, files)
+    groups = list(dict.fromkeys(group for theirs in places.values() for group in theirs))
+    lines, packer, packed, shown = Lines(), zlib.compressobj(wbits=GZIP), b"", 0
+    for group in groups:
+        failures = {name: files[name].at(theirs[group]) for name, theirs in places.items() if group in theirs}
+        policies = {name: [with_texts(f, lines.places) for f in theirs] for name, theirs in failures.items()}
+        row = _json({"lines": lines.new(), "policies": policies})
+        end = packer.copy()
+        if _in_base64(len(packed) + len(end.compress(row)) + len(end.flush())) > most:
+            break
+        packed += packer.compress(row)
+        shown += 1
+    text = base64.b64encode(packed + packer.flush()).decode("ascii")
+    return PackedFailedChecks(text, shown, len(groups) - shown, tuple(f"test/{n}/{FAILURES}" for n in places))
 
 
-def _packed(by_policy: Mapping[str, Mapping[str, Any]], groups: Sequence[str]) -> str:
-    lines: dict[str, int] = {}
-    kept = {name: _renumbered(values, lines, set(groups)) for name, values in by_policy.items()}
-    whole = json.dumps({"lines": [*lines], "policies": kept}, ensure_ascii=False, separators=(",", ":"))
-    return base64.b64encode(gzip.compress(whole.encode("utf-8", "replace"), mtime=0)).decode("ascii")
+def _json(row: Mapping[str, Any]) -> bytes:
+    return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
 
 
-def _renumbered(values: Mapping[str, Any], lines: dict[str, int], groups: set[str]) -> list[dict[str, Any]]:
-    """Return the failures of some groups, whose texts name their lines by their places in ``lines``."""
-
-    def places(text: Sequence[int]) -> list[int]:
-        return [lines.setdefault(values["lines"][place], len(lines)) for place in text]
-
-    return [
-        failure
-        | {
-            "asked": places(failure["asked"]),
-            "account": places(failure["account"]),
-            "came_back": [*map(places, failure.get("came_back", ()))],
-            "needs": [_shown(need) | {"held_then": [*map(places, need["held_then"])]} for need in failure["needs"]],
-        }
-        for failure in values["failures"]
-        if failure["group"] in groups
-    ]
-
-
-def _shown(need: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a need whose ``shown`` older files call ``came_back``."""
-    return {"shown" if name == "came_back" else name: value for name, value in need.items()}
+def _in_base64(size: int) -> int:
+    return 4 * math.ceil(size / 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from mnemotune.data.folded import FoldedTask
 from mnemotune.data.task import checks_at
 from mnemotune.env.episode import Episode, Event, Mark, RecordError, StageRecord
-from mnemotune.env.failed_checks import FAILURES, MOST_LINES, failed_checks, read_failed_checks, write_failed_checks
+from mnemotune.env.failed_checks import FAILURES, MOST_LINES, FailedChecks, failed_checks, write_failed_checks
 from mnemotune.policies.memory import MemoryEvent
 from mnemotune.policies.prompts import Templates
 from toy import Letters, LettersTrack
@@ -80,27 +80,35 @@ def test_folded_tasks_are_told_as_open_ones_are() -> None:
     assert list(failed_checks([FoldedTask.of(TASK)], [episode], TRACK)) == opened
 
 
-def test_what_is_written_is_read_with_each_line_once(tmp_path: Path) -> None:
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     episode = played(marks(a=(0.0, False), b=(0.0, False), c=(0.0, False)), lines=("the lantern\nof two lines",))
     failures = list(failed_checks([TASK], [episode], TRACK))
     write_failed_checks(tmp_path, failures)
-    read = read_failed_checks(tmp_path)
-    assert read is not None
-    assert len(set(read["lines"])) == len(read["lines"])
+    read = [*FailedChecks(tmp_path)]
+    assert read == json.loads(json.dumps([asdict(failure) for failure in failures]))
+    (row,) = map(json.loads, (tmp_path / FAILURES).read_bytes().splitlines())
+    assert len(set(row["lines"])) == len(row["lines"])
 
-    def text(places: list[int]) -> str:
-        return "\n".join(read["lines"][place] for place in places)
 
-    for values, failure in zip(read["failures"], failures, strict=True):
-        assert (text(values["asked"]), text(values["account"])) == (failure.asked, failure.account)
-        assert tuple(map(text, values["came_back"])) == failure.came_back
-        held = [tuple(map(text, need["held_then"])) for need in values["needs"]]
-        assert held == [need.held_then for need in failure.needs]
+def test_the_failures_of_one_group_can_be_read_alone(tmp_path: Path) -> None:
+    episode = played(marks(a=(0.0, False), b=(0.0, False), c=(0.0, False)))
+    failures = list(failed_checks([TASK], [episode], TRACK))
+    write_failed_checks(tmp_path, [replace(f, group=group) for group in ("ann", "zoë", "bob") for f in failures])
+    file = FailedChecks(tmp_path)
+    places = file.groups()
+    assert [*places] == ["ann", "zoë", "bob"]
+    assert {group: {f["group"] for f in file.at(place)} for group, place in places.items()} == {
+        group: {group} for group in places
+    }
+    assert [failure for place in places.values() for failure in file.at(place)] == [*file]
 
 
 def test_without_a_file_there_is_nothing_and_a_damaged_one_is_named(tmp_path: Path) -> None:
-    assert read_failed_checks(tmp_path) is None
-    for damage in ("{", "[]", json.dumps({"lines": []})):
-        (tmp_path / FAILURES).write_text(damage, encoding="utf-8")
-        with pytest.raises(RecordError, match=r"failures\.json: is damaged"):
-            read_failed_checks(tmp_path)
+    file = FailedChecks(tmp_path)
+    assert ([*file], file.groups()) == ([], {})
+    whole = {"group": "ann", "lines": [], "failures": []}
+    damages = "{", "[]", json.dumps({"lines": []}), json.dumps(whole | {"failures": [{"asked": [7]}]})
+    for damage in damages:
+        (tmp_path / FAILURES).write_text(f"{json.dumps(whole)}\n{damage}\n", encoding="utf-8")
+        with pytest.raises(RecordError, match=r"failures\.jsonl: is damaged"):
+            list(file)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ....env.episode import EPISODES, HEARD
-from ....env.failed_checks import read_calls, read_failed_checks
+from ....env.failed_checks import FailedChecks, read_calls
 from ...search.sealed import EVOLVED, SEED
 
 MOST_OF_A_KIND = 3
@@ -79,34 +79,33 @@ def failed_traces(folder: Path) -> Iterator[FailedTrace]:
     Of each policy and kind they are the first of different groups: those whose calls are recorded come first, and then
     those that the other policy got right. Raises RecordError when failures or calls cannot be read.
     """
-    found = {name: read_failed_checks(folder / "test" / name) for name in (SEED, EVOLVED)}
-    failed = {name: {_place(f) for f in values["failures"]} for name, values in found.items() if values is not None}
-    for name, values in found.items():
-        if values is None:
-            continue
+    found = {name: FailedChecks(folder / "test" / name) for name in (SEED, EVOLVED)}
+    failed = {name: set(map(_place, failures)) for name, failures in found.items()}
+    for name, failures in found.items():
         others = set[Any]().union(*(places for other, places in failed.items() if other != name))
         calls = _calls(folder / "test" / name)
-        chosen = _chosen(values["failures"], others, {task for task, *_ in calls})
+        chosen = _chosen(failures, others, {task for task, *_ in calls})
         episodes = _episodes(folder / "test" / name, {failure["task"] for failure in chosen})
         for failure in chosen:
             if failure["task"] in episodes:
-                yield _traced(name, failure, values["lines"], episodes[failure["task"]], calls)
+                yield _traced(name, failure, episodes[failure["task"]], calls)
 
 
 def _place(failure: Mapping[str, Any]) -> tuple[Any, ...]:
     return failure["task"], failure["stage"], failure["check"]
 
 
-def _chosen(failures: Sequence[Mapping[str, Any]], others: set[Any], recorded: set[str]) -> list[Mapping[str, Any]]:
-    def rank(failure: Mapping[str, Any]) -> tuple[bool, bool]:
-        return failure["task"] not in recorded, _place(failure) in others
-
-    chosen: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for failure in sorted(failures, key=rank):
-        of_kind = chosen.setdefault(failure["kind"] or "unknown", {})
-        if len(of_kind) < MOST_OF_A_KIND:
-            of_kind.setdefault(failure["group"], failure)
-    return [failure for of_kind in chosen.values() for failure in of_kind.values()]
+def _chosen(failures: Iterable[Mapping[str, Any]], others: set[Any], recorded: set[str]) -> list[Mapping[str, Any]]:
+    best: dict[str, dict[str, tuple[bool, bool, int, Mapping[str, Any]]]] = {}
+    """By kind and group; the number of a failure decides between those that are worth as much."""
+    for number, failure in enumerate(failures):
+        ranked = (failure["task"] not in recorded, _place(failure) in others, number, failure)
+        of_kind, group = best.setdefault(failure["kind"] or "unknown", {}), failure["group"]
+        of_kind[group] = min(of_kind.get(group, ranked), ranked)
+        if len(of_kind) > MOST_OF_A_KIND:
+            del of_kind[max(of_kind, key=of_kind.__getitem__)]
+    kinds = sorted(sorted(of_kind.values()) for of_kind in best.values())
+    return [failure for of_kind in kinds for *_, failure in of_kind]
 
 
 def _episodes(folder: Path, tasks: set[str]) -> dict[str, Mapping[str, Any]]:
@@ -132,11 +131,8 @@ def _sent(call: Mapping[str, Any]) -> SentCall:
     return SentCall(messages=messages, reply=reply, ended=call["began"] + call["seconds"], **same)
 
 
-def _traced(
-    policy: str, failure: Mapping[str, Any], lines: Sequence[str], episode: Mapping[str, Any], calls: Calls
-) -> FailedTrace:
-    asked, account = ("\n".join(lines[place] for place in failure[name]) for name in ("asked", "account"))
-    task, stage = failure["task"], failure["stage"]
+def _traced(policy: str, failure: Mapping[str, Any], episode: Mapping[str, Any], calls: Calls) -> FailedTrace:
+    asked, task, stage = failure["asked"], failure["task"], failure["stage"]
     mark = next(mark for mark in episode["stages"][stage]["marks"] if mark["check"] == failure["check"])
     told = sorted({need["stage"] for need in failure["needs"]} | {stage})
     met = [
@@ -146,8 +142,8 @@ def _traced(
     ]
     figures = ("key", "known_then", "known", "shown")
     facts = [{name: need[name] for name in figures} for need in failure["needs"]]
-    texts = ["\n".join(lines[place] for place in text) for text in failure.get("came_back", ())]
-    came_back = [Step("what came back", READ, _cut(asked), [*map(_cut, texts)])] if texts else []
+    texts = [*map(_cut, failure["came_back"])]
+    came_back = [Step("what came back", READ, _cut(asked), texts)] if texts else []
     question = {"question": _cut(asked), "facts needed": facts}
     asking = tuple(calls.get((task, stage, failure["check"]), ()))
     answered = Step("answer", ANSWER, question, _cut(mark["raw"]), asking)
@@ -162,7 +158,7 @@ def _traced(
         "check": failure["check"],
     }
     steps = (*met, *came_back, answered)[-MOST_STEPS:]
-    return FailedTrace(policy, tags, _cut(asked), _cut(mark["raw"]), _cut(account), failure["score"], steps)
+    return FailedTrace(policy, tags, _cut(asked), _cut(mark["raw"]), _cut(failure["account"]), failure["score"], steps)
 
 
 def _steps(stage: int, events: Sequence[Mapping[str, Any]]) -> Iterator[Step]:

@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from browsing import chromium, keep_picture, needs_browser
-from mnemotune.env.failed_checks import FailedCheck, Needed, read_failed_checks, write_failed_checks
+from mnemotune.env.failed_checks import FailedCheck, FailedChecks, Needed, write_failed_checks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,9 +48,8 @@ def unfold(page: Any) -> None:
 
 
 def failed_on(run: Path, policy: str) -> set[tuple[str, int, str]]:
-    read = read_failed_checks(run / "test" / policy)
-    assert read is not None
-    return {(failure["task"], failure["stage"], failure["check"]) for failure in read["failures"]}
+    failures = FailedChecks(run / "test" / policy)
+    return {(failure["task"], failure["stage"], failure["check"]) for failure in failures}
 
 
 def test_nothing_is_wider_than_the_window(shown: Callable[[int], Any]) -> None:

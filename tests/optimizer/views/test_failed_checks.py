@@ -33,9 +33,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def unpacked(text: str) -> dict[str, Any]:
-    values: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(text)))
-    return values
+def unpacked(text: str) -> list[dict[str, Any]]:
+    return [json.loads(row) for row in gzip.decompress(base64.b64decode(text)).splitlines()]
 
 
 def test_a_run_without_failures_has_nothing_to_show(tmp_path: Path) -> None:
@@ -46,17 +45,22 @@ def test_all_failures_of_both_policies_are_packed_and_their_lines_are_shared(fol
     packed = packed_failed_checks(folder, most=MOST)
     assert packed is not None
     assert (packed.groups, packed.left_out) == (3, 0)
-    assert packed.files == ("test/seed/failures.json", "test/evolved/failures.json")
-    values = unpacked(packed.text)
-    lines = values["lines"]
+    assert packed.files == ("test/seed/failures.jsonl", "test/evolved/failures.jsonl")
+    rows = unpacked(packed.text)
+    lines = [line for row in rows for line in row["lines"]]
     assert len(set(lines)) == len(lines)
-    told = {
-        name: [[lines[place] for place in failure["account"]] for failure in failures]
-        for name, failures in values["policies"].items()
-    }
-    assert told["evolved"] == [["evolved bob 0", "</script>"], ["evolved cleo 1", "</script>"]]
-    assert [account[0] for account in told["seed"]] == ["seed ann 0", "seed bob 1", "seed bob 2"]
-    first = values["policies"]["seed"][0]
+    told = [
+        (name, [[lines[place] for place in failure["account"]] for failure in failures])
+        for row in rows
+        for name, failures in row["policies"].items()
+    ]
+    assert told == [
+        ("seed", [["seed ann 0", "</script>"]]),
+        ("seed", [["seed bob 1", "</script>"], ["seed bob 2", "</script>"]]),
+        ("evolved", [["evolved bob 0", "</script>"]]),
+        ("evolved", [["evolved cleo 1", "</script>"]]),
+    ]
+    first = rows[0]["policies"]["seed"][0]
     held, came_back = first["needs"][0]["held_then"], first["came_back"]
     assert [[lines[place] for place in text] for text in held] == [["a dog", "called Rex"], ["a cat"]]
     assert [[lines[place] for place in text] for text in came_back] == [["a cat"], ["user", "said"]]
@@ -76,28 +80,22 @@ def test_groups_beyond_the_size_are_left_to_the_files(folder: Path) -> None:
     assert part.groups + part.left_out == 3
     assert part.left_out > 0
     assert len(part.text) < len(whole.text)
-    shown = {f["group"] for failures in unpacked(part.text)["policies"].values() for f in failures}
+    shown = {f["group"] for row in unpacked(part.text) for failures in row["policies"].values() for f in failures}
     assert shown == set(["ann", "bob", "cleo"][: part.groups])
 
 
+def test_what_is_packed_takes_no_more_than_the_size_that_was_given(folder: Path) -> None:
+    whole = packed_failed_checks(folder, most=MOST)
+    assert whole is not None
+    for most in range(0, len(whole.text) + 1, 4):
+        part = packed_failed_checks(folder, most=most)
+        assert part is not None
+        assert len(part.text) <= max(most, len(packed_failed_checks(folder, most=0).text))
+    assert part == whole
+
+
 def test_a_run_of_which_one_policy_is_tested_shows_that_one(folder: Path) -> None:
-    (folder / "test" / "evolved" / "failures.json").unlink()
+    (folder / "test" / "evolved" / "failures.jsonl").unlink()
     packed = packed_failed_checks(folder, most=MOST)
     assert packed is not None
-    assert list(unpacked(packed.text)["policies"]) == ["seed"]
-
-
-def test_older_files_call_shown_came_back(tmp_path: Path) -> None:
-    (tmp_path / "test" / "seed").mkdir(parents=True)
-    write_failed_checks(tmp_path / "test" / "seed", [failed("ann", "1.0")])
-    file = tmp_path / "test" / "seed" / "failures.json"
-    values = json.loads(file.read_text(encoding="utf-8"))
-    (need,) = values["failures"][0]["needs"]
-    del need["shown"]
-    need["came_back"] = True
-    file.write_text(json.dumps(values), encoding="utf-8")
-    packed = packed_failed_checks(tmp_path, most=MOST)
-    assert packed is not None
-    (need,) = unpacked(packed.text)["policies"]["seed"][0]["needs"]
-    assert need["shown"] is True
-    assert "came_back" not in need
+    assert [[*row["policies"]] for row in unpacked(packed.text)] == [["seed"], ["seed"]]

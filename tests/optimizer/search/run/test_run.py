@@ -33,7 +33,7 @@ FILES = ["best_policy.yaml", "charges.db", "config.yaml", "deployment.yaml", "re
 def test_a_run_leaves_its_files_in_its_folder(finished: Outcome) -> None:
     assert sorted(path.name for path in finished.folder.iterdir() if path.is_file()) == [".lock", *FILES]
     tested = finished.folder / "test"
-    files = ("calls.json.gz", "episodes.jsonl", "failures.json")
+    files = ("calls.json.gz", "episodes.jsonl", "failures.jsonl")
     assert sorted(str(path.relative_to(tested)) for path in tested.rglob("*.*")) == [
         f"{name}/{file}" for name in ("evolved", "seed") for file in files
     ]
