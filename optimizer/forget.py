@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass
+from gzip import GzipFile
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -103,9 +106,7 @@ def forget_in_run(folder: Path, fact: str) -> ForgottenInRun:
 
 def _without(path: Path, states: Callable[[str], bool]) -> int:
     """Replace the texts of a file of JSON, or of lines of it, that state a fact; return how many there were."""
-    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    lines = raw.splitlines(keepends=True) if path.suffix == ".jsonl" else [raw]
-    count = 0
+    count, packed = 0, path.suffix == ".gz"
 
     def kept(value: Any) -> Any:
         nonlocal count
@@ -119,12 +120,17 @@ def _without(path: Path, states: Callable[[str], bool]) -> int:
                 return {key: part if key in NAMES else kept(part) for key, part in value.items()}
         return value
 
-    values = [kept(json.loads(line)) for line in lines]
-    if count:
-        text = b"".join(to_json(value) + b"\n" for value in values)
-        with replacing(path) as file:
-            file.write(gzip.compress(text, 6, mtime=0) if path.suffix == ".gz" else text)
-    return count
+    def rewritten() -> Iterator[bytes]:
+        with gzip.open(path) if packed else path.open("rb") as file:
+            for line in file if path.suffix == ".jsonl" else [file.read()]:
+                yield to_json(kept(json.loads(line))) + b"\n"
+
+    deque(rewritten(), maxlen=0)  # no file is written anew for nothing, and none is in memory as a whole
+    found = count
+    if found:
+        with replacing(path) as file, GzipFile("", "wb", 6, file, mtime=0) if packed else nullcontext(file) as out:
+            out.writelines(rewritten())
+    return found
 
 
 def still_in(folder: Path, outcome: Outcome | None, fact: str) -> list[Path]:
@@ -142,6 +148,9 @@ def _file_of(uri: str) -> Iterator[Path]:
 
 
 def _has(path: Path, fact: str) -> bool:
-    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    escaped = (json.dumps(fact, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False))
-    return any(text.encode() in raw for text in (fact, *escaped))
+    texts = {fact, *(json.dumps(fact, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False))}
+    if path.stat().st_size == 0:  # such a file cannot be mapped
+        return False
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as raw:
+        searched = gzip.decompress(raw) if path.suffix == ".gz" else raw
+        return any(searched.find(text.encode()) >= 0 for text in texts)

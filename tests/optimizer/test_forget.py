@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mnemotune.env.episode import EPISODES
-from mnemotune.optimizer.forget import FORGOTTEN, ForgottenInRun, forget_in_run
+from mnemotune.optimizer.forget import FORGOTTEN, ForgottenInRun, forget_in_run, still_in
 from mnemotune.policies.lm import Completion, Usage
 from mnemotune.policies.lm.cache import ResponseCache
 from mnemotune.policies.lm.lexical import LexicalEmbedder
@@ -53,3 +54,19 @@ def test_what_names_something_stays_and_what_says_the_same_goes(folder: Path) ->
     assert [(each["role"], each["content"]) for each in event["seen"]] == [
         ("user", text) for text in (FORGOTTEN, *SAID[1:])
     ]
+
+
+def test_a_long_record_is_not_in_memory_as_a_whole(tmp_path: Path) -> None:
+    lines, size = 200, 20_000
+    with (tmp_path / EPISODES).open("w") as file:
+        for number in range(lines):
+            file.write(json.dumps({"task": "mia", "said": [SAID[number % 2], "x" * size]}) + "\n")
+    tracemalloc.start()
+    try:
+        assert forget_in_run(tmp_path, "keeps a heron in Lisbon").texts == lines // 2
+        assert still_in(tmp_path, None, "keeps a heron in Lisbon") == []
+        assert still_in(tmp_path, None, "xxx") == [tmp_path / EPISODES]
+        assert tracemalloc.get_traced_memory()[1] < lines * size / 4
+    finally:
+        tracemalloc.stop()
+    assert len((tmp_path / EPISODES).read_text().splitlines()) == lines
