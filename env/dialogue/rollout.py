@@ -35,11 +35,10 @@ from .record import Answer, Probe, Turn, answer_of, record_period
 
 @dataclass(slots=True)
 class _Questioning:
-    """A period's questions and probes, under way on a copy of the memory."""
+    """A period's questions and probes, under way on a copy of the memory, which goes when they are over."""
 
     events: tuple[Event, ...]
     """Of the talk before."""
-    assistant: Assistant
     answers: Running[tuple[Answer, ...]]
     probes: Running[tuple[Probe, ...]]
     reworded: Running[tuple[Answer, ...]]
@@ -79,9 +78,12 @@ class DialogueRollout(AssistantRollout[Scenario]):
                 for p in range(len(self.records), end):
                     period = self.scenario.periods[p]
                     talk = self._talk(p, period) if self.replay is None else self._listen(self.replay.stages[p])
-                    exams.append(await self._question(p, await talk))
+                    events = await talk
+                    asked = await self.assistant.fork()
+                    exams.append(self._question(p, events, asked))
                     if self.policy.evolution is not None and self.protocol.evolves_after(p, self.scenario):
-                        exams[-1].revisions = await self._evolve(period, exams[-1])
+                        exams[-1].revisions = await self._evolve(period, exams[-1], asked)
+                    del asked
             for exam in exams:
                 record = record_period(
                     self.scenario,
@@ -125,11 +127,9 @@ class DialogueRollout(AssistantRollout[Scenario]):
             raise LanguageModelError(str(error)) from error
         return completion.text.strip()
 
-    async def _question(self, p: int, events: tuple[Event, ...]) -> _Questioning:
-        assistant = await self.assistant.fork()
+    def _question(self, p: int, events: tuple[Event, ...], assistant: Assistant) -> _Questioning:
         return _Questioning(
             events,
-            assistant,
             start(self._answers(p, assistant)),
             start(self._probes(self.scenario.periods[p], assistant)),
             start(self._answers_reworded(p, assistant)),
@@ -147,10 +147,10 @@ class DialogueRollout(AssistantRollout[Scenario]):
     async def _probes(self, period: Period, assistant: Assistant) -> tuple[Probe, ...]:
         return tuple(await self.in_line(self._probe(question, period, assistant) for question in self.scenario.qas))
 
-    async def _evolve(self, period: Period, exam: _Questioning) -> tuple[Revision, ...]:
+    async def _evolve(self, period: Period, exam: _Questioning, assistant: Assistant) -> tuple[Revision, ...]:
         template = self.protocol.templates.answer
         prompts = [answer_prompt(template, q, compat=self.protocol.compat) for q in self.scenario.qas]
-        memories = [(await exam.assistant.context(prompt)).listing for prompt in prompts]
+        memories = [(await assistant.context(prompt)).listing for prompt in prompts]
         results = Exam(self.scenario.qas, await exam.answers.result(), memories)
         memory = self.assistant.memory
         policy, revisions = await rewrite(memory.policy, period, results, model=self.model, protocol=self.protocol)

@@ -14,6 +14,7 @@ import json
 import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import pytest
 
@@ -21,7 +22,7 @@ from mnemotune.data import Scenario
 from mnemotune.env import Episode, Protocol
 from mnemotune.env.dialogue.protocol import answer_prompt, probe_prompt, user_prompt
 from mnemotune.env.dialogue.record import PeriodRecord, period_of, sessions_of
-from mnemotune.policies import load_policy, presets
+from mnemotune.policies import Assistant, load_policy, presets
 from mnemotune.policies.lm import (
     Message,
     Request,
@@ -289,6 +290,29 @@ async def test_the_next_periods_talk_does_not_wait_for_the_questions(
     assert seconds == pytest.approx(1004)
     ended = [request.role for request in model.ended]
     assert ended[:4] == ["reply", "reply", "user", "reply"]
+
+
+async def test_a_copy_that_was_questioned_goes_while_the_talk_goes_on(
+    make_scenario: MakeScenario,
+    make_model: MakeModel,
+    make_cast: MakeCast,
+    run_virtually: RunVirtually[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A copy of another package's memory is a whole store."""
+    copies, there, fork = WeakSet[Assistant](), list[int](), Assistant.fork
+
+    async def counted(assistant: Assistant, *, memories: bool = True) -> Assistant:
+        there.append(len(copies))
+        copy = await fork(assistant, memories=memories)
+        copies.add(copy)
+        return copy
+
+    monkeypatch.setattr(Assistant, "fork", counted)
+    model = make_model(delay=lambda request: 1.0 if request.role in {"answer", "probe"} else 1000.0)
+    scenario = make_scenario(sessions=(1, 1, 1, 1), questions=2)
+    await asyncio.to_thread(lambda: run_virtually(rollout(scenario, AWI, make_cast(model))))
+    assert there == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("preset", STEADY)
