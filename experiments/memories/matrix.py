@@ -26,8 +26,8 @@ SOURCES = {
     "codeqa": "generated:12@8827",
     "research": "generated:12@8827",
     "tools": "workshop",
-    "swe": "repairs",
-    "web": "desks",
+    "swe": "generated:1@8827",
+    "web": "generated:8@8827",
 }
 """The data of each track."""
 
