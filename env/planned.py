@@ -28,7 +28,7 @@ from .reading import ObservingTrack, ReadingRollout
 from .slot import SLOT_FORM, read_slot, slot_query, slot_query_reworded
 from .statistics import nan_mean
 from .summary import json_number
-from .track import Cast, FactPrompt, Rollout
+from .track import Cast, FactPrompt, Rollout, memory_calls
 
 Answers = Mapping[str, str | None]
 """What slots were answered, by check; None where a reply named no value."""
@@ -158,9 +158,10 @@ class PlannedTrack(ObservingTrack[Task], Generic[StepT]):
         return marks
 
     def most_calls(self, task: Task, policy: MemoryPolicy) -> int:
-        """Return a write of two calls for each message, and a call for each slot and each probe."""
+        """Return those of memory, and a call for each slot and each probe."""
         messages = sum(self.most_seen(task, step) for step in self.steps(task))
-        return self.question_calls(task) + (2 * messages if policy.write.mode != "none" else 0)
+        questions = self.question_calls(task)
+        return questions + memory_calls(policy, messages=messages, searches=questions)
 
     def tell(self, task: Task, episode: Episode, stage: int, mark: Mark) -> str:
         """Describe a wrong answer: what was asked, what had told it, and what it was answered."""

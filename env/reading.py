@@ -22,7 +22,7 @@ from .episode import Bounds, Episode, Event, Mark, RecordError, StageRecord, rea
 from .evidence import evidence, pieces_of
 from .rollout import AssistantRollout, TaskT
 from .scoring import LEAST_HEADROOM
-from .track import Cast, FactPrompt, Rollout, Usual, reworded_role
+from .track import Cast, FactPrompt, Rollout, Usual, memory_calls, reworded_role
 
 
 class ReadingTrack(ABC, Generic[TaskT]):
@@ -121,9 +121,10 @@ class ReadingTrack(ABC, Generic[TaskT]):
         return episodes, bounds
 
     def most_calls(self, task: TaskT, policy: MemoryPolicy) -> int:
-        """Return a write of two calls for each message, and a call for each check and each probe."""
+        """Return those of memory, and a call for each check and each probe."""
         messages = sum(len(together) for stage in range(task.stages) for together in self.heard(task, stage))
-        return self.question_calls(task) + (2 * messages if policy.write.mode != "none" else 0)
+        questions = self.question_calls(task)
+        return questions + memory_calls(policy, messages=messages, searches=questions)
 
     def question_calls(self, task: TaskT) -> int:
         """Return a call for each check and each probe."""

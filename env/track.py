@@ -15,6 +15,7 @@ from ..policies.forms import ReplyForm
 from ..policies.lm import CallRole, Embedder, LanguageModel
 from ..policies.lm.base import RequestsWith
 from ..policies.memory import open_memory
+from ..policies.memory.packages.calls import MOST_CALLS
 from ..policies.policy import MemoryPolicy
 from .episode import Bounds, Episode, Mark
 from .outside import Outside
@@ -205,10 +206,25 @@ def most_calls(track: Track, tasks: Iterable[Task], policies: Iterable[MemoryPol
     """Return the most calls that episodes of all policies in all tasks can take, bounds left out."""
     every = list(policies)
     return sum(
-        sum(track.most_calls(task, policy) for policy in every)
-        + (len(every) * reworded_calls(track, task) if reworded else 0)
+        track.most_calls(task, policy) + (reworded_calls(track, task) * (1 + search_calls(policy)) if reworded else 0)
         for task in tasks
+        for policy in every
     )
+
+
+def memory_calls(policy: MemoryPolicy, *, messages: int, searches: int) -> int:
+    """Return the most calls that memory makes by itself, where each message may be written alone."""
+    if policy.write.mode == "none":
+        return 0
+    package = MOST_CALLS.get(policy.backend or "")
+    a_message = 2 if package is None else package.write + package.message
+    return a_message * messages + search_calls(policy) * searches
+
+
+def search_calls(policy: MemoryPolicy) -> int:
+    """Return the most calls that memory makes to bring something back."""
+    package = MOST_CALLS.get(policy.backend or "")
+    return 0 if package is None or policy.write.mode == "none" else package.search
 
 
 def reworded_role(turn: CallRole) -> CallRole:

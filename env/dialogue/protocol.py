@@ -9,10 +9,11 @@ from typing import Any
 
 from ...data.dialogue.scenario import Question, Scenario
 from ...policies.lm import LanguageModel
+from ...policies.memory.packages.calls import MOST_CALLS
 from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates, render
 from ...policies.replies import ReplyError, read_json_object
-from ...policies.space import PACKAGES
+from ..track import search_calls
 from .choices import LONGEST_ANSWER, choice_of
 from .compat import NONE, Compat, WithoutSchemas, parse_strictly
 
@@ -48,18 +49,21 @@ class Protocol:
         questions = 2 * len(scenario.periods) * len(scenario.qas)
         targets = () if policy.evolution is None else policy.evolution.targets
         rewrites = len(targets) * sum(self.evolves_after(p, scenario) for p in range(len(scenario.periods)))
-        return rounds + follow_ups + questions + rewrites + _most_writes(policy, messages=2 * rounds)
+        searches = search_calls(policy) * (rounds + questions)
+        return rounds + follow_ups + questions + rewrites + searches + _most_writes(policy, messages=2 * rounds)
 
 
 def _most_writes(policy: MemoryPolicy, *, messages: int) -> int:
-    """Return the most calls of all writes; of a package's memory, twice as many as the two measured ones take."""
-    calls = 2 if policy.backend in PACKAGES else len({"write", "merge"} & policy.prompt_kinds.keys())
+    """Return the most calls of all writes."""
     if policy.write.mode == "none" or policy.update_every is None or policy.buffer_size is None:
         return 0
     rounds, leaving = messages // 2, max(0, messages - policy.keep_first - policy.buffer_size)
     if policy.backend == "episodes" and leaving >= policy.update_every:
         return rounds + leaving  # each write divides what is there, and each message leaves in one episode
-    return calls * min(rounds, leaving // policy.update_every)
+    writes, package = min(rounds, leaving // policy.update_every), MOST_CALLS.get(policy.backend or "")
+    if package is not None:
+        return package.write * writes + package.message * leaving
+    return len({"write", "merge"} & policy.prompt_kinds.keys()) * writes
 
 
 def upper_bound_calls(scenario: Scenario) -> int:

@@ -19,7 +19,7 @@ from ..episode import Episode, Event, EventKind, Mark
 from ..reading import ReadingRollout
 from ..slot import read_slot
 from ..statistics import nan_mean
-from ..track import Cast, Rollout
+from ..track import Cast, Rollout, memory_calls
 from .search import index_of
 from .track import ResearchTrack, research_of
 
@@ -63,15 +63,15 @@ class ModelResearchTrack(ResearchTrack):
         return len(task.checks) + self.most_calls(task, load_policy("window"))
 
     def most_calls(self, task: Task, policy: MemoryPolicy) -> int:
-        """Return a write of two calls for each piece that can come back, a call for each search, check and reply."""
+        """Return a call for each search, check and reply, and those of memory, which may write each piece alone."""
         research = research_of(task)
         sizes = sorted((len(document.pieces) for document in research.documents), reverse=True)
         pieces = 0
         for turn in research.turns:
             found = MOST_SEARCHES * sum(sizes[: _most_found(turn.documents)])
             pieces += found + sum(len(research.documents[place].pieces) for place in turn.notices)
-        writes = 2 * (pieces + research.stages * MOST_PIECES) if policy.write.mode != "none" else 0
-        return writes + self.question_calls(task) + research.stages * (MOST_SEARCHES + 1)
+        asked = self.question_calls(task) + research.stages * (MOST_SEARCHES + 1)
+        return asked + memory_calls(policy, messages=pieces + research.stages * MOST_PIECES, searches=asked)
 
     def extras(
         self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Any]

@@ -24,7 +24,7 @@ from ..episode import Bounds, Episode, Event, EventKind, Mark, StageRecord
 from ..outside import Outside
 from ..planned import probed
 from ..rollout import AssistantRollout
-from ..track import Cast, Rollout
+from ..track import Cast, Rollout, memory_calls
 from .desk import course_of, problem, rewarded
 from .observation import MOST_PIECES, pieces
 from .track import SweTrack
@@ -108,11 +108,11 @@ class ModelSweTrack(SweTrack):
         return "\n".join([*lines, "The agent has run no command with it", right])
 
     def most_calls(self, task: Task, policy: MemoryPolicy) -> int:
-        """Return those of the agent, a call for each check with a value, and a write of two for each message."""
+        """Return those of the agent, a call for each check with a value, and those of memory."""
         most = most_commands(swe_task(task))
         heard = 2 * MOST_SAID + most * MOST_PIECES
-        writes = 2 * heard if policy.write.mode != "none" else 0
-        return most + 1 + sum(bool(check.needs) for check in task.checks.values()) + writes
+        asked = most + 1 + sum(bool(check.needs) for check in task.checks.values())
+        return asked + memory_calls(policy, messages=heard, searches=asked)
 
     def bound_calls(self, task: Task) -> int:
         """Return those of two agents, or of one where the ceiling is known."""

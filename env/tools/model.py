@@ -21,7 +21,7 @@ from ..rollout import AssistantRollout
 from ..slot import read_slot
 from ..statistics import nan_mean
 from ..summary import json_number
-from ..track import Cast, Rollout
+from ..track import Cast, Rollout, memory_calls
 from .talk import MOST_CUSTOMER_CALLS, Talk, calls_a_reply, most_exchanges, most_pieces, unasked
 from .track import ToolsTrack
 
@@ -85,12 +85,12 @@ class ModelToolsTrack(ToolsTrack):
         return "\n".join([*lines, what, right])
 
     def most_calls(self, task: Task, policy: MemoryPolicy) -> int:
-        """Return the calls of the talk, a call for each check and probe, and a write of two for each message."""
+        """Return the calls of the talk, a call for each check and probe, and those of memory."""
         opened, probes = tools_task(task), sum(len(probes_at(task, stage)) for stage in range(task.stages))
         heard = sum(len(step.heard) for stage in range(task.stages) for step in unasked(opened, stage))
         heard += _exchanges(opened) * (calls_a_reply(opened) * most_pieces(opened) + 2 * MOST_PIECES)
-        writes = 2 * heard if policy.write.mode != "none" else 0
-        return self._talk_calls(opened) + len(task.checks) + probes + writes
+        asked = self._talk_calls(opened) + len(task.checks) + probes
+        return asked + memory_calls(policy, messages=heard, searches=asked)
 
     def bound_calls(self, task: Task) -> int:
         """Return those of two talks."""

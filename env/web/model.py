@@ -20,7 +20,7 @@ from ..agent import AsBound, ModelAgent, Sight, refuse_replay, thought
 from ..episode import Bounds, Episode, Event, EventKind, Mark, StageRecord
 from ..planned import Seen
 from ..rollout import AssistantRollout
-from ..track import Cast, FactPrompt, Rollout
+from ..track import Cast, FactPrompt, Rollout, memory_calls
 from .action import Action
 from .desk import WebDesk
 from .outline import MOST_FOREIGN_PIECES, Outline
@@ -107,10 +107,11 @@ class ModelWebTrack(WebTrack):
         """Return nothing: the agent is not asked."""
 
     def most_calls(self, task: Task, policy: MemoryPolicy) -> int:
-        """Return a call for each action, and a write of two for each message."""
+        """Return a call for each action, and those of memory."""
         before = 0 if self.prefix is None else len(self.prefix.actions(task))
         messages = most_read(web_task(task)) + (MOST_ACTIONS + before + 2) * (1 + MOST_FOREIGN_PIECES)
-        return MOST_ACTIONS + 1 + (2 * messages if policy.write.mode != "none" else 0)
+        acting = MOST_ACTIONS + 1
+        return acting + memory_calls(policy, messages=messages, searches=acting)
 
     def bound_calls(self, task: Task) -> int:
         """Return the calls of an episode of ``window``."""

@@ -29,7 +29,7 @@ from mnemotune.env.dialogue.protocol import answer_prompt
 from mnemotune.env.dialogue.track import DialogueTrack
 from mnemotune.env.episode import Episode, StageRecord
 from mnemotune.env.track import most_calls, reworded_calls, reworded_role
-from mnemotune.policies import load_policy, presets
+from mnemotune.policies import MemoryPolicy, load_policy, presets
 from mnemotune.policies.lm import LanguageModelError, Request, Spend
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
@@ -258,3 +258,14 @@ async def test_its_scores_in_other_words_are_of_the_checks_that_have_some_invari
     result = await Evaluator(track, cast).evaluate(NATIVE, track.load("letters:1:3"))
     assert [score.group for score in result.reworded] == [score.group for score in result.groups]
     assert {stage.diagnosis.checks for score in result.reworded for stage in score.stages} == {2}
+
+
+def test_a_memory_that_asks_to_bring_something_back_asks_for_each_question_in_other_words(
+    make_scenario: MakeScenario,
+) -> None:
+    scenario, track = make_scenario(sessions=(4, 2)), DialogueTrack(Protocol())
+    values = load_policy("rag").model_dump() | {"backend": "mem0ai-kuzu"}
+    asked, again = (
+        most_calls(track, [scenario], [MemoryPolicy.model_validate(values)], reworded=other) for other in (False, True)
+    )
+    assert again == asked + 2 * len(scenario.checks)

@@ -121,10 +121,15 @@ def test_episodes_however_they_are_divided_take_no_more_calls_than_foretold(
     assert taken <= protocol.episode_calls(scenario, policy)
 
 
-def test_a_package_s_writes_are_foretold_whatever_the_mode(base_life: Scenario) -> None:
+@pytest.mark.parametrize(
+    ("backend", "calls"),
+    # 96 messages are written, two at a time; something is brought back for 50 turns, 110 questions and 110 probes
+    [("mem0ai", 2 * 48), ("langmem", 2 * 48), ("mem0ai-kuzu", 5 * 48 + 270), ("a-mem-package", 2 * 96)],
+)
+def test_a_package_s_calls_are_foretold_whatever_the_mode(base_life: Scenario, backend: str, calls: int) -> None:
     shared = {"update_every": 2, "buffer_size": 4, "store": "external", "top_k": 30}
-    package = MemoryPolicy.model_validate({"backend": "mem0ai", "write": {"mode": "verbatim"}, **shared})
-    assert Protocol().episode_calls(base_life, package) == Protocol().episode_calls(base_life, load_policy("awe"))
+    package = MemoryPolicy.model_validate({"backend": backend, "write": {"mode": "verbatim"}, **shared})
+    assert Protocol().episode_calls(base_life, package) == 50 + 20 + 110 + 110 + calls
 
 
 @given(

@@ -19,6 +19,7 @@ from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.lm.metered import Metered
 from mnemotune.policies.memory import MEMORIES
 from mnemotune.policies.memory.conformance import Make, MemoryConformance, Scribe, observe, talk, view
+from mnemotune.policies.memory.packages.calls import MOST_CALLS
 from mnemotune.policies.memory.packages.hosted import host
 from mnemotune.policies.memory.packages.hosted.host import KINDS
 from mnemotune.policies.memory.packages.hosted.naming import count_names, counting
@@ -144,9 +145,9 @@ def test_without_an_environment_the_error_says_what_to_set(monkeypatch: pytest.M
         MEMORIES.get("mem0ai")(policy_of("mem0ai"), EmbeddedModel(), LexicalEmbedder())
 
 
-def test_every_package_has_a_class_of_stores_and_a_variable_for_its_python() -> None:
+def test_every_package_has_a_class_of_stores_its_calls_and_a_variable_for_its_python() -> None:
     variables = {python_variable(package) for package in KINDS}
-    assert KINDS.keys() == {*PACKAGES}
+    assert KINDS.keys() == MOST_CALLS.keys() == {*PACKAGES}
     assert len(variables) == len(PACKAGES)
     assert python_variable("a-mem-package") == "MNEMOTUNE_A_MEM_PACKAGE_PYTHON"
     hosted = Path(host.__file__).parent
