@@ -8,14 +8,15 @@ measured again. The conversations are those of a file of yours, and left out wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ...env import Summary
-from ...env.statistics import paired_difference
+from ...env.statistics import Estimate, paired_difference
 from ...optimizer.views.table import markdown_lines, with_interval
 from ..command import run
 from .rows import ROWS, Place, contenders, measured
@@ -32,20 +33,30 @@ SOURCES = {
 """The data of each track."""
 
 
-def cell(summary: Summary | None, rag: Summary) -> str:
-    """Return a memory's score on a track, with a mark where it is surely above or below rag's."""
+FIGURES: Mapping[str, Callable[[Summary], tuple[Estimate, Mapping[str, float]]]] = {
+    "memory score": lambda summary: (summary.memory_score, summary.by_group),
+    "evidence recall": lambda summary: (summary.evidence, summary.evidence_by_group),
+}
+"""What is told of a memory on a track: the mean, and by group."""
+
+
+def cell(summary: Summary | None, rag: Summary, figure: str) -> str:
+    """Return a memory's figure on a track, with a mark where it is surely above or below rag's; empty without one."""
     if summary is None:
         return ""
-    difference = paired_difference(summary.by_group, rag.by_group)
+    mean, by_group = FIGURES[figure](summary)
+    if math.isnan(mean.mean):
+        return ""
+    difference = paired_difference(by_group, FIGURES[figure](rag)[1])
     mark = " +" if difference.low > 0 else " -" if difference.high < 0 else ""
-    return f"{with_interval(summary.memory_score)}{mark}"
+    return f"{with_interval(mean)}{mark}"
 
 
-def lines(found: Mapping[Place, Mapping[str, Summary]]) -> list[str]:
-    """Return the matrix: a row for each memory, a column for each track."""
-    heads = ["memory", *(f"{p.track}, {s['rag'].groups} groups, {p.tokens} tokens" for p, s in found.items())]
+def lines(found: Mapping[Place, Mapping[str, Summary]], figure: str) -> list[str]:
+    """Return the matrix of a figure: a row for each memory, a column for each track."""
+    heads = [figure, *(f"{p.track}, {s['rag'].groups} groups, {p.tokens} tokens" for p, s in found.items())]
     names = dict.fromkeys(name for summaries in found.values() for name in summaries)
-    cells = [[name, *(cell(summaries.get(name), summaries["rag"]) for summaries in found.values())] for name in names]
+    cells = [[name, *(cell(s.get(name), s["rag"], figure) for s in found.values())] for name in names]
     return [*markdown_lines(heads, cells)]
 
 
@@ -62,7 +73,8 @@ def main(
             place = Place.usual(track, source)
             found[place], absent = measured(path, place, contenders())
             left |= dict.fromkeys(absent)
-    print("\n".join(["", *lines(found), "", *left]))
+    tables = [line for figure in FIGURES for line in ("", *lines(found, figure))]
+    print("\n".join([*tables, "", *left]))
 
 
 if __name__ == "__main__":

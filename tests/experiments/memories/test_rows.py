@@ -75,8 +75,8 @@ def test_a_pair_is_compared_group_by_group() -> None:
 
 def test_a_cell_says_what_is_surely_above_rag() -> None:
     rag = summary_of("rag", a=0.1, b=0.2, c=0.3)
-    assert matrix.cell(summary_of("x", a=0.3, b=0.4, c=0.5), rag).endswith("+")
-    assert matrix.cell(summary_of("x", a=0.0, b=0.1, c=0.2), rag).endswith("-")
-    assert not matrix.cell(rag, rag).endswith(("+", "-"))
-    (_, _, row) = matrix.lines({PLACE: {"rag": rag}})
+    assert matrix.cell(summary_of("x", a=0.3, b=0.4, c=0.5), rag, "memory score").endswith("+")
+    assert matrix.cell(summary_of("x", a=0.0, b=0.1, c=0.2), rag, "memory score").endswith("-")
+    assert not matrix.cell(rag, rag, "memory score").endswith(("+", "-"))
+    (_, _, row) = matrix.lines({PLACE: {"rag": rag}}, "memory score")
     assert row.startswith("| rag |")
