@@ -317,11 +317,11 @@ async def test_a_message_kept_verbatim_is_told_however_often_it_was_said(
 async def test_a_line_tells_all_that_the_episode_does(
     preset: str, generated: list[Scenario], make_cast: MakeCast
 ) -> None:
-    policy, life = load_policy(preset), generated[0].model_copy(update={"periods": generated[0].periods[:4]})
+    policy, life = load_policy(preset), generated[0].model_copy(update={"periods": generated[0].periods[:2]})
     episode = await rollout(life, policy, make_cast(EmbeddedModel()))
     told = read(episode)
     assert (told["task"], told["policy"], told["failure"]) == (life.id, policy.key, None)
-    assert len(told["stages"]) == len(episode.stages) == 4
+    assert len(told["stages"]) == len(episode.stages) == 2
     for p, line in enumerate(told["stages"]):
         period = period_of(episode, p)
         assert [

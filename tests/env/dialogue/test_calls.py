@@ -100,7 +100,7 @@ async def test_a_life_of_v1_base_takes_its_known_calls_and_one_for_each_choice(
 async def test_calls_stay_within_what_the_protocol_foretells(
     preset: str, generated: list[Scenario], make_cast: MakeCast
 ) -> None:
-    policy, life = load_policy(preset), generated[0].model_copy(update={"periods": generated[0].periods[:5]})
+    policy, life = load_policy(preset), generated[0].model_copy(update={"periods": generated[0].periods[:3]})
     episode = await rollout(life, policy, make_cast(EmbeddedModel()))
     most = Protocol().episode_calls(life, policy)
     assert episode.ledger.total.calls <= most
