@@ -23,11 +23,11 @@
   async function unpack() {
     const packed = Uint8Array.from(atob(document.getElementById("failures-data").textContent), (c) => c.charCodeAt(0));
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-    const packedRows = (await new Response(stream).text()).split("\n").filter((row) => row);
+    const rows = (await new Response(stream).text()).trim().split("\n");
     const policies = {};
-    for (const row of packedRows.map((row) => JSON.parse(row))) {
-      lines.push(...row.lines);
-      for (const [policy, failures] of Object.entries(row.policies)) (policies[policy] ||= []).push(...failures);
+    for (const group of rows.filter(Boolean).map((row) => JSON.parse(row))) {
+      lines.push(...group.lines);
+      for (const [policy, failures] of Object.entries(group.policies)) (policies[policy] ||= []).push(...failures);
     }
     return policies;
   }

@@ -1,4 +1,4 @@
-"""What memories of other packages ask of a model, as their code has it."""
+"""How many calls of a model memories of other packages make."""
 
 from __future__ import annotations
 
@@ -24,4 +24,5 @@ MOST_CALLS: Mapping[str, PackageCalls] = {
     "langmem": PackageCalls(write=2),
     "a-mem-package": PackageCalls(message=2),
 }
-"""By the name of the backend. The first and the third made one call for each write when they were measured."""
+"""By the name of the backend, read off the packages' code; Mem0 2 and LangMem made one call for each write when they were
+measured, and twice that is foretold."""
