@@ -24,5 +24,5 @@ MOST_CALLS: Mapping[str, PackageCalls] = {
     "langmem": PackageCalls(write=2),
     "a-mem-package": PackageCalls(message=2),
 }
-"""By the name of the backend, read off the packages' code; Mem0 2 and LangMem made one call for each write when they were
-measured, and twice that is foretold."""
+"""By the name of the backend, read off the packages' code. Mem0 2 and LangMem made one call for each write when they
+were measured; twice that is foretold."""
