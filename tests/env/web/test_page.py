@@ -159,6 +159,17 @@ async def test_a_verdict_is_given_on_done_alone_and_of_what_the_server_has(tmp_p
         await outside.aclose()
 
 
+def test_a_browser_without_windows_is_taken_before_one_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(browser.CHROMIUM, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert browser.find_chromium() is None
+    for name in ("google-chrome", "chromium", "chromium-headless-shell"):
+        (tmp_path / name).touch(mode=0o755)
+        assert browser.find_chromium() == str(tmp_path / name)
+
+
 async def test_no_request_leaves_for_another_server(tmp_path: Path, other_server: tuple[str, list[str]]) -> None:
     url, asked = other_server
     body = f"""<img src="{url}/image" alt="x"><script src="{url}/script"></script><iframe src="{url}/frame"></iframe>

@@ -91,7 +91,7 @@ class TestWebTrack(TrackConformance):
 async def test_whoever_sees_everything_and_reads_well_is_rewarded(
     track: WebTrack, tasks: Sequence[Task], record: Path
 ) -> None:
-    for task in tasks:
+    for task in tasks[::2]:  # one of each app
         playing = cast(AttentiveModel(web_task(task)), record)
         evaluation = await Evaluator(track, playing).evaluate(load_policy("window"), [task])
         await playing.aclose()

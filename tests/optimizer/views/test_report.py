@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -20,6 +19,7 @@ from mnemotune.data.task import tasks_of
 from mnemotune.env import Summary
 from mnemotune.env.cost import TurnCost
 from mnemotune.env.statistics import Estimate
+from mnemotune.env.web.browser import ADVICE, find_chromium
 from mnemotune.optimizer.config import Config, dump_config, parse_config
 from mnemotune.optimizer.search.outcome import ENDED, SEARCH_SPEND, TEST, TEST_SPEND, Outcome, open_run
 from mnemotune.optimizer.search.sealed import SealedTest, open_test
@@ -443,7 +443,7 @@ def test_a_prompt_with_odd_characters_is_shown(make_rig: Any, kit: Any) -> None:
     assert '<meta charset="utf-8">' in html
 
 
-chromium = pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
+chromium = pytest.mark.skipif(find_chromium() is None, reason=ADVICE)
 
 
 @pytest.fixture
@@ -452,7 +452,7 @@ def browse(finished: Outcome, tmp_path: Path) -> Callable[..., bytes]:
     report = write_report(finished).resolve()
 
     def browsed(*arguments: str, page: Path = report) -> bytes:
-        command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        command = [str(find_chromium()), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
         command += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={tmp_path / 'profile'}"]
         done = subprocess.run([*command, *arguments, page.as_uri()], capture_output=True, timeout=60, check=True)
         return done.stdout
