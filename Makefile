@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 # uv installs in seconds what takes pip minutes. It reads no settings of pip's but these; where it fails, pip does it.
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 UV = $(if $(PIP_FIND_LINKS),UV_FIND_LINKS='$(PIP_FIND_LINKS)') $(if $(PIP_INDEX_URL),UV_DEFAULT_INDEX='$(PIP_INDEX_URL)') \
-	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python
+	$(BIN)/uv pip install --quiet --python $(BIN)/python
 install = { $(PIP) uv && $(UV) --editable $(1); } || $(PIP) --editable $(1)
 
 .PHONY: evolve test static suite audit docs

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sqlite3
 import zlib
@@ -17,6 +18,7 @@ from hypothesis import settings
 from sqlalchemy import Engine, event
 
 from engine import docker_engine
+from mnemotune.data import heap
 from postgresql import Server, postgresql_server
 
 settings.register_profile("steady", derandomize=True, deadline=None, max_examples=25)
@@ -38,6 +40,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     usual = "thorough" if config.getoption("--all") else "steady"
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", usual))
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from looking again and again at what stays to the end."""
+    gc.freeze()
+    heap.collect_seldom()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
+from ...data import heap
 from ...policies.lm.embedded.pool import begin_child, context_with, interrupts_held
 from .peer import Handler, Peer, stopping
 from .pool import Start
@@ -66,6 +68,8 @@ def _read(connection: Connection[Any, Any], receive: Callable[[bytes], None], lo
 
 def _work(connection: Connection[Any, Any], setup: Setup, most: int, environment: Mapping[str, str]) -> None:
     begin_child(environment)
+    gc.freeze()  # what it was forked with stays to its end
+    heap.collect_seldom()
 
     async def work() -> None:
         with ExitStack() as stack:

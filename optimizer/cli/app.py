@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from ...data import heap
 from ...data.errors import MnemotuneError, RetiredField, TryLater
 from .commands import Commands
 from .output import explained
@@ -48,6 +49,7 @@ def _options(
 
 def main() -> None:
     """Run the command line."""
+    heap.collect_seldom()
     carry_out(app)
 
 

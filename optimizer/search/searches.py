@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.queues import SimpleQueue
 
-from ...data import Splits
+from ...data import Splits, heap
 from ...data.json_files import read_json
 from ...env import Summary
 from ...policies.lm import Consumed
@@ -130,6 +130,7 @@ def _begin_search(positions: SimpleQueue[tuple[int, Position]], environment: Map
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     begin_child(environment)
+    heap.collect_seldom()
 
 
 def _search_apart(number: int, run: Run, listeners: MakeListeners) -> None:

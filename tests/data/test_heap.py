@@ -1,8 +1,9 @@
-"""Freed memory goes back to the system, where the C library can be asked to."""
+"""Freed memory goes back to the system, and objects that hold each other are still found."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import platform
 from pathlib import Path
@@ -17,6 +18,23 @@ MIB = 2**20
 def resident() -> int:
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_objects_that_hold_each_other_are_found_however_many_come() -> None:
+    usual = gc.get_threshold()
+    heap.collect_seldom()
+    try:
+        before = gc.get_stats()[0]["collected"]
+        rings = [[] for _ in range(50_000)]
+        for ring in rings:
+            ring.append(ring)
+        del ring
+        rings.clear()
+        kept = [[] for _ in range(50_000)]
+        assert gc.get_stats()[0]["collected"] - before > 10_000
+        del kept
+    finally:
+        gc.set_threshold(*usual)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library decides by itself")
