@@ -1,7 +1,8 @@
-"""Notes that describe themselves, are linked to each other, and are described anew as others come.
+"""Messages kept as notes that are described, linked to each other, and described anew as others come.
 
-After A-Mem (Xu et al., 2025): a note has keywords, tags and a context (section 3.1), is linked to notes near it
-(3.2), may change the description of those (3.3), and brings linked notes along when it is found (3.4).
+After A-Mem (Xu et al., 2025): a note keeps what was said, with keywords, tags and a context (section 3.1), is linked
+to notes near it (3.2), may change the description of those (3.3), and brings linked notes along when it is found
+(3.4). There each message is described by a call of its own; here one call describes all that leaves the buffer.
 """
 
 from __future__ import annotations
@@ -11,20 +12,23 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from ..forms import TEXT, ReplyForm, items, one_of, record
+from ..lm.base import BYTES_PER_TOKEN
 from ..replies import ReplyError, as_text
+from .budget import cut_text
 from .linked import LinkedMemory
 from .stores import Entry, MemoryState
-from .writers import Writing, filled, indented, known_id, listed
+from .writers import Writing, filled, indented, known_id
 
 DESCRIPTION = {"keywords": items(TEXT), "tags": items(TEXT), "context": TEXT}
-NOTES = ReplyForm.of("facts", record(facts=items(record(text=TEXT, **DESCRIPTION))))
 MOST_WORDS = 8
 """Keywords, and tags, of one note; a reply's others are left out."""
+MOST_SHOWN = 200
+"""Tokens of a note's text in the prompt that links notes: a message may be as long as a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note(Entry):
-    """A note with its description and its links, by the ids of the notes that it leads to."""
+    """A message with its description and its links, by the ids of the notes that it leads to."""
 
     keywords: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
@@ -46,7 +50,8 @@ class Note(Entry):
     @property
     def shown(self) -> dict[str, Any]:
         """The note as the prompt that links notes shows it."""
-        return {"text": self.text, "keywords": [*self.keywords], "tags": [*self.tags], "context": self.context}
+        text = cut_text(self.text, MOST_SHOWN * BYTES_PER_TOKEN)
+        return {"text": text, "keywords": [*self.keywords], "tags": [*self.tags], "context": self.context}
 
     def without(self, what: Callable[[str], bool], left: Set[int]) -> Self:
         """Return it without the keywords and tags of which ``what`` is true, and without links but to ids ``left``."""
@@ -60,9 +65,10 @@ Ways = tuple[dict[int, int], dict[int, list[int]]]
 
 
 class NoteMemory(LinkedMemory[Ways]):
-    """Writes notes, and links them to the nearest known ones. A note leads to those on either side of its links.
+    """Keeps messages as notes, and links them to the nearest known ones. A note leads to either side of its links.
 
-    The knob ``neighbours`` says how many known notes are looked at for each new one, by ``prompts.merge``.
+    A message of which a reply says nothing, or nothing of use, is kept without a description. The knob ``neighbours``
+    says how many known notes are looked at for each new one, by ``prompts.merge``.
     """
 
     kind = Note
@@ -77,11 +83,9 @@ class NoteMemory(LinkedMemory[Ways]):
 
     async def _write(self, writing: Writing) -> MemoryState:
         state = writing.state
-        reply = await writing.ask(writing.prompt({}), NOTES)
-        told = [note for given in listed(reply, "facts") if given and (note := _note(given)).text]
-        new = [replace(note, id=state.next_id + i) for i, note in enumerate(told)]
-        if not new:
-            return state
+        new = [Note(state.next_id + i, f"{m.role}: {m.text}") for i, m in enumerate(writing.heard)]
+        with writing.forgiving():
+            new = await _with_descriptions(writing, new)
         near = [_as_note(entry) for entry in await self._near(writing, [note.line for note in new])]
         changed: Mapping[int, Note] = {}
         if near:
@@ -97,12 +101,26 @@ class NoteMemory(LinkedMemory[Ways]):
         return [*(places[other] for other in note.links if other in places), *reversed(behind.get(note.id, ()))]
 
 
+async def _with_descriptions(writing: Writing, notes: Sequence[Note]) -> list[Note]:
+    """Return the notes of the messages that are written, each with what the model says of it."""
+    numbered = indented([{"number": i, **message.as_json()} for i, message in enumerate(writing.heard, 1)])
+    described = dict(enumerate(notes, 1))
+    form = ReplyForm.of("notes", record(notes=items(record(message=one_of([*map(str, described)]), **DESCRIPTION))))
+    for step in _steps(await writing.ask(writing.prompt({}, conversation=numbered), form), "notes"):
+        with writing.forgiving():
+            number = known_id(step.get("message"), {*described})
+            described[number] = _described(described[number], step)
+    return [*described.values()]
+
+
 async def _linked(writing: Writing, near: Sequence[Note], new: Sequence[Note]) -> tuple[dict[int, Note], list[Note]]:
     """Return the known notes that are described anew, by id, and the new ones with their links."""
     known = {note.id: note for note in near}
     shown = {str(note.id): note.shown for note in near}
     listing = indented({str(i): note.shown for i, note in enumerate(new, 1)})
-    reply = await writing.ask(filled(writing.policy.prompts.merge, shown, facts=listing), _form([*shown], len(new)))
+    reply = await writing.ask(
+        filled(writing.policy.prompts.merge, shown, facts=listing), _links_form([*shown], len(new))
+    )
     links: list[list[int]] = [[] for _ in new]
     for step in _steps(reply, "links"):
         place = known_id(step.get("note"), {*range(1, len(new) + 1)}) - 1
@@ -115,7 +133,7 @@ async def _linked(writing: Writing, near: Sequence[Note], new: Sequence[Note]) -
     return changed, [replace(note, links=tuple(dict.fromkeys(to))) for note, to in zip(new, links, strict=True)]
 
 
-def _form(known: Sequence[str], count: int) -> ReplyForm:
+def _links_form(known: Sequence[str], count: int) -> ReplyForm:
     link = record(note=one_of([str(i) for i in range(1, count + 1)]), to=items(one_of(known)))
     change = record(id=one_of(known), **DESCRIPTION)
     return ReplyForm.of("links", record(links=items(link), changes=items(change)))
@@ -127,12 +145,6 @@ def _steps(reply: Mapping[str, object], name: str) -> list[dict[str, Any]]:
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
         raise ReplyError(f'"{name}" is not a list of objects')
     return steps
-
-
-def _note(given: Any) -> Note:
-    if not isinstance(given, dict):
-        return Note(0, as_text(given).strip())
-    return _described(Note(0, as_text(given.get("text") or "").strip()), given)
 
 
 def _described(note: Note, given: Mapping[str, Any]) -> Note:

@@ -1,12 +1,14 @@
-"""Notes in the forms of A-Mem's own prompts: what describes a note, and which of the nearest notes it is linked to."""
+"""What describes a note, and in the forms of A-Mem's own prompts, which of the nearest notes it is linked to."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from .describing import keywords
-from .linking import MOST_LINKS, RELATED
+from .describing import TEXTS, keywords
+from .linking import MOST_LINKS, RELATED, SPEAKER
 from .sentences import words_of
 from .writing import likeness
 
@@ -18,7 +20,8 @@ _NEIGHBOUR = re.compile(
     r"\tmemory keywords: [^\t]*\tmemory tags: \[(?P<tags>[^\t]*)\]$",
     re.MULTILINE,
 )
-_SPEAKER = re.compile(r"^(?:user|assistant): ")
+NUMBER = "message"
+"""The name under which a prompt asks which message is described."""
 
 
 def describe_note(text: str) -> str | None:
@@ -26,10 +29,29 @@ def describe_note(text: str) -> str | None:
     asked = _ANALYSIS.search(text) if _CONTENT in text else None
     if asked is None:
         return None
-    words = keywords(_SPEAKER.sub("", asked[1].strip()))
+    return json.dumps(_description(asked[1]), ensure_ascii=False)
+
+
+def notes_to_describe(blocks: Sequence[tuple[str, Any]]) -> tuple[str, Mapping[str, Any]] | None:
+    """Return the name of the list in which a prompt's JSON asks what describes each message, and one of its items."""
+    for _, value in reversed(blocks):
+        for name, items in value.items() if isinstance(value, dict) else ():
+            example = items[0] if isinstance(items, list) and items else None
+            if isinstance(example, dict) and NUMBER in example and not any(key in example for key in TEXTS):
+                return name, example
+    return None
+
+
+def describe_messages(conversation: Sequence[Mapping[str, Any]], name: str, example: Mapping[str, Any]) -> str:
+    """Return what describes each message of a talk, in the form of an example."""
+    told = ({NUMBER: str(i)} | _description(str(m.get("content", ""))) for i, m in enumerate(conversation, 1))
+    return json.dumps({name: [{key: of[key] for key in example if key in of} for of in told]}, ensure_ascii=False)
+
+
+def _description(content: str) -> dict[str, Any]:
+    words = keywords(SPEAKER.sub("", content.strip()))
     about = max(words, key=len, default="nothing much")
-    described = {"keywords": words, "context": f"The talk is about {about}.", "tags": [about]}
-    return json.dumps(described, ensure_ascii=False)
+    return {"keywords": words, "context": f"The talk is about {about}.", "tags": [about]}
 
 
 def evolve_note(text: str) -> str | None:
@@ -37,9 +59,9 @@ def evolve_note(text: str) -> str | None:
     asked = _EVOLUTION.search(text) if _ASKS in text else None
     if asked is None:
         return None
-    content = _SPEAKER.sub("", asked[1].strip())
+    content = SPEAKER.sub("", asked[1].strip())
     words, known = words_of(content).all, [*_NEIGHBOUR.finditer(text)]
-    alike = {note["id"]: likeness(words, words_of(_SPEAKER.sub("", note["content"])).all) for note in known}
+    alike = {note["id"]: likeness(words, words_of(SPEAKER.sub("", note["content"])).all) for note in known}
     closest = sorted((name for name in alike if alike[name] >= RELATED), key=lambda name: -alike[name])[:MOST_LINKS]
     tags = [[tag.strip(" '\"") for tag in note["tags"].split(",") if tag.strip()] for note in known]
     shared = [tag for note, own in zip(known, tags, strict=True) if note["id"] in closest for tag in own]

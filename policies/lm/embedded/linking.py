@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ RELATED = 0.15
 MOST_LINKS, MOST_KEYWORDS = 3, 8
 OBSOLETE = ("outdated", "obsolete", "invalid", "replaced")
 """Names under which it is asked what is no longer true."""
+SPEAKER = re.compile(r"^(?:user|assistant): ")
+"""Who has said it, before a note that is a message."""
 Notes = Mapping[str, Mapping[str, Any]]
 
 
@@ -95,4 +98,4 @@ def _keywords(note: Mapping[str, Any]) -> list[str]:
 
 
 def _text(note: Mapping[str, Any]) -> str:
-    return next(str(note[key]) for key in TEXTS if key in note)
+    return SPEAKER.sub("", next(str(note[key]) for key in TEXTS if key in note))

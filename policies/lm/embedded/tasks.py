@@ -14,7 +14,7 @@ from .blocks import json_blocks, texts_in
 from .composing import compose
 from .describing import events_in, expectation_in, fact_form
 from .engineering import find_engineering_task, improve
-from .evolving import describe_note, evolve_note
+from .evolving import describe_messages, describe_note, evolve_note, notes_to_describe
 from .extracting import extract, extract_by_tools, facts_to_merge
 from .fields import find_form, without_form
 from .graphs import call_graph_tools
@@ -90,6 +90,8 @@ def _write(text: str, blocks: Sequence[tuple[str, Any]], conversation: tuple[str
         return edit_memory(instructions, shown, conversation[1], events)
     if (parts := parts_in(blocks)) is not None:
         return divide(instructions, conversation[1], *parts)
+    if (asked := notes_to_describe(blocks)) is not None:
+        return describe_messages(conversation[1], *asked)
     if '"facts"' in text.replace(conversation[0], ""):
         form = fact_form(blocks)
         shown = next((texts_in(value) for _, value in blocks if isinstance(value, dict)), {}) if form else {}

@@ -1,6 +1,6 @@
-"""Notes with links.
+"""Messages kept as notes, with links.
 
-Invariant: a note's text never changes; what describes it does.
+Invariant: a note's text is the message and never changes; what describes it does.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mnemotune.policies.deploy.stating import forget_fact
-from mnemotune.policies.lm import Completion, Request
+from mnemotune.policies.lm import Completion, Message, Request
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import dump_memory, open_memory
@@ -26,12 +26,9 @@ if TYPE_CHECKING:
 policy = partial(preset, "a-mem", top_k=1, buffer_size=0)
 
 
-def note(text: str, context: str = "", **words: list[str]) -> dict[str, Any]:
-    return {"text": text, "context": context, **words}
-
-
-def notes(*told: dict[str, Any]) -> str:
-    return json.dumps({"facts": told})
+def describe(**words: Any) -> str:
+    """What a model says of a pair: of the user's message these words, of the assistant's nothing."""
+    return json.dumps({"notes": [{"message": "1", **words}]})
 
 
 def linked(links: list[dict[str, Any]], changes: list[dict[str, Any]] | None = None) -> str:
@@ -39,12 +36,14 @@ def linked(links: list[dict[str, Any]], changes: list[dict[str, Any]] | None = N
 
 
 class Linker(Scribe):
-    """Links each new note to all known ones, whose keywords are then the new notes' texts."""
+    """Describes messages by their first words; links each new note to all known ones, whose keywords then change."""
 
     async def complete(self, request: Request) -> Completion:
         completion, prompt = await super().complete(request), request.messages[-1].content
         if "New notes" not in prompt:
-            return completion
+            said = json.loads(prompt.split("Conversation:\n")[1])
+            told = [{"message": m["number"], "keywords": m["content"].split()[:2]} for m in said]
+            return Completion(json.dumps({"notes": told}), completion.usage)
         parts = prompt.split("New notes, by number:\n")
         known = json.loads(parts[0].split("by id:\n")[1])
         new = json.loads(parts[1].split("\n\nReturn")[0])
@@ -71,39 +70,72 @@ class TestLinkedNotes(MemoryConformance):
         return lambda model: open_memory(under, model, LexicalEmbedder())
 
 
-COOK = note("Bo cooks on Sundays.", "Bo at home.", keywords=["cooking"], tags=["food"])
-OVEN = note("The oven is broken.", "A repair.")
+COOK = "Bo cooks on Sundays."
+OVEN = "The oven is broken."
+COOKING = {"keywords": ["cooking"], "tags": ["food"], "context": "Bo at home."}
 
 
 @pytest.mark.asyncio
-async def test_links_are_followed_both_ways(make_model: MakeModel, pair: Pair) -> None:
-    model = make_model(notes(COOK), notes(OVEN), linked([{"note": "1", "to": ["0"]}]))
-    memory = open_memory(policy(), model, LexicalEmbedder())
-    await observe(memory, [pair("Dinner?"), pair("Oh.")])
+async def test_links_are_followed_both_ways(make_model: MakeModel) -> None:
+    model = make_model(describe(**COOKING), describe(context="A repair."), linked([{"note": "1", "to": ["0"]}]))
+    memory = open_memory(policy(update_every=1), model, LexicalEmbedder())
+    await observe(memory, [[Message("user", COOK)], [Message("user", OVEN)]])
     for query in ("Who cooks on Sundays?", "Is the oven broken?"):
         assert len((await memory.context(query, tokens=None)).items) == 2
     await memory.forget(lambda text: "oven" in text)
     assert [item.text for item in (await memory.context("oven", tokens=None)).items] == [
-        "Bo cooks on Sundays. (Bo at home. Keywords: cooking, food.)"
+        "user: Bo cooks on Sundays. (Bo at home. Keywords: cooking, food.)"
     ]
 
 
 @pytest.mark.asyncio
-async def test_a_note_that_was_cut_short_is_forgotten_whatever_describes_it(make_model: MakeModel, pair: Pair) -> None:
-    told = note("Bo parks by the third pillar", "The user talks about a car.", keywords=["gloom", "night"])
-    memory = open_memory(policy(), make_model(notes(told)), LexicalEmbedder())
-    await memory.observe(pair("Where?"))
+async def test_a_note_is_forgotten_by_its_message_whatever_describes_it(make_model: MakeModel) -> None:
+    told = describe(context="The user talks about a car.", keywords=["gloom", "night"])
+    memory = open_memory(policy(update_every=1), make_model(told), LexicalEmbedder())
+    await memory.observe([Message("user", "Bo parks by the third pillar")])
     gone = await forget_fact(memory, "Bo parks by the third pillar, where it rains.")
-    assert gone == ["Bo parks by the third pillar"]
+    assert gone == ["user: Bo parks by the third pillar"]
     assert await memory.listing() == []
 
 
 @pytest.mark.asyncio
-async def test_a_new_note_describes_a_known_one_anew(make_model: MakeModel, pair: Pair) -> None:
+async def test_a_new_note_describes_a_known_one_anew(make_model: MakeModel) -> None:
     change = {"id": "0", "keywords": ["cold food"], "context": "Bo, who has no oven."}
-    memory = open_memory(policy(), make_model(notes(COOK), notes(OVEN), linked([], [change])), LexicalEmbedder())
-    _, event = await observe(memory, [pair("Dinner?"), pair("Oh.")])
-    assert event.after[0] == "Bo cooks on Sundays. (Bo, who has no oven. Keywords: cold food, food.)"
+    model = make_model(describe(**COOKING), describe(), linked([], [change]))
+    memory = open_memory(policy(update_every=1), model, LexicalEmbedder())
+    _, event = await observe(memory, [[Message("user", COOK)], [Message("user", OVEN)]])
+    assert event.after[0] == "user: Bo cooks on Sundays. (Bo, who has no oven. Keywords: cold food, food.)"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    "reply", ["no object", '{"notes": 3}', json.dumps({"notes": [{"message": "9", "context": "What?"}]})]
+)
+async def test_a_message_of_which_nothing_of_use_is_said_is_kept_as_it_is(
+    make_model: MakeModel, pair: Pair, reply: str
+) -> None:
+    memory = open_memory(policy(), make_model(reply), LexicalEmbedder())
+    (event,) = await memory.observe(pair("Dinner?"))
+    assert event.after == ("user: Dinner?", f"assistant: {pair('Dinner?')[1].content}")
+    assert event.error is not None
+
+
+@pytest.mark.asyncio
+async def test_a_description_of_no_message_costs_no_other_one(make_model: MakeModel, pair: Pair) -> None:
+    told = [{"message": "9", "context": "What?"}, {"message": 1, "context": "A meal."}]
+    memory = open_memory(policy(), make_model(json.dumps({"notes": told})), LexicalEmbedder())
+    (event,) = await memory.observe(pair("Dinner?"))
+    assert event.after[0] == "user: Dinner? (A meal.)"
+    assert event.error is not None
+
+
+@pytest.mark.asyncio
+async def test_a_message_as_long_as_a_file_is_kept_whole_and_shown_in_part_to_link_it(make_model: MakeModel) -> None:
+    model, long = make_model(describe(), describe(), linked([])), "word " * 1000
+    memory = open_memory(policy(update_every=1), model, LexicalEmbedder())
+    _, event = await observe(memory, [[Message("user", long)], [Message("user", OVEN)]])
+    assert event.after[0] == f"user: {long}"
+    assert len(model.requests[-1].messages[-1].content) < 3000
 
 
 @pytest.mark.asyncio
@@ -116,12 +148,12 @@ async def test_a_new_note_describes_a_known_one_anew(make_model: MakeModel, pair
         linked([], [{"id": 8}]),
     ],
 )
-async def test_a_link_to_what_was_not_shown_costs_the_links_and_no_note(
-    make_model: MakeModel, pair: Pair, reply: str
-) -> None:
-    memory = open_memory(policy(), make_model(notes(COOK), notes(OVEN), reply), LexicalEmbedder())
-    _, event = await observe(memory, [pair("Dinner?"), pair("Oh.")])
-    assert event.after == (*event.before, "The oven is broken. (A repair.)")
+async def test_a_link_to_what_was_not_shown_costs_the_links_and_no_note(make_model: MakeModel, reply: str) -> None:
+    memory = open_memory(
+        policy(update_every=1), make_model(describe(), describe(context="A repair."), reply), LexicalEmbedder()
+    )
+    _, event = await observe(memory, [[Message("user", COOK)], [Message("user", OVEN)]])
+    assert event.after == (*event.before, "user: The oven is broken. (A repair.)")
     assert event.error is not None
     assert "links" not in await dump_memory(memory)
 
@@ -131,7 +163,7 @@ async def test_the_embedded_model_describes_and_links_notes(pair: Pair) -> None:
     model = EmbeddedModel()
     memory = open_memory(policy(), model, LexicalEmbedder())
     await observe(memory, [pair("I have a new job at the harbour in Lisbon."), pair("My job at the harbour is hard.")])
-    first, second = json.loads(await dump_memory(memory))["state"]["entries"]
-    assert second["links"] == [first["id"]]
-    assert {"keywords", "tags", "context"} <= {*first} & {*second}
+    entries = json.loads(await dump_memory(memory))["state"]["entries"]
+    assert entries[2]["links"][0] == entries[0]["id"]
+    assert all({"keywords", "tags", "context"} <= {*entry} for entry in entries)
     await model.aclose()

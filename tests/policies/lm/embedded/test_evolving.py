@@ -1,4 +1,4 @@
-"""Notes in the forms of A-Mem's own prompts."""
+"""What describes notes and links them, also in the forms of A-Mem's own prompts."""
 
 from __future__ import annotations
 
@@ -81,3 +81,16 @@ def test_links_have_an_end_and_a_note_of_its_own_has_none() -> None:
     alike = [(f"n{i}", "user: I like the trams in Lisbon.", []) for i in range(9)]
     assert len(evolved("user: I like the trams in Lisbon.", *alike)["suggested_connections"]) == MOST_LINKS
     assert evolved("user: I bake bread.", *alike)["should_evolve"] is False
+
+
+def test_each_message_of_a_talk_is_described_in_the_form_that_is_shown() -> None:
+    talk = [{"number": 1, "role": "user", "content": "I have a boat in Lisbon."}, {"role": "user", "content": "Oh."}]
+    prompt = f"""Describe each message.
+{{"entries": [{{"keywords": ["..."], "message": "1", "tags": ["..."], "mood": "..."}}]}}
+
+Conversation:
+{json.dumps(talk)}"""
+    first, second = reply(prompt)["entries"]
+    assert first == {"keywords": ["boat", "Lisbon"], "message": "1", "tags": ["Lisbon"]}
+    assert [*second] == ["keywords", "message", "tags"]
+    assert second["message"] == "2"
