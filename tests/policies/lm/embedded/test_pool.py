@@ -62,7 +62,8 @@ async def test_a_process_that_is_killed_costs_its_call_and_no_other(pool: Pool) 
 
 async def test_a_call_that_is_cancelled_before_its_turn_is_never_made(pool: Pool, tmp_path: Path) -> None:
     made = tmp_path / "made"
-    calls = [asyncio.create_task(pool.run(eval, f"open({str(made)!r}, 'a').write('x')")) for _ in range(50)]
+    slowly = f"open({str(made)!r}, 'a').write('x'), __import__('time').sleep(0.3)"  # longer than cancelling takes
+    calls = [asyncio.create_task(pool.run(eval, slowly)) for _ in range(50)]
     await asyncio.sleep(0)
     for call in calls:
         call.cancel()
