@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,13 @@ from typing import Any
 import matplotlib.image
 import pytest
 
+from browsing import chromium, needs_browser
 from html_page import Page, read
 from mnemotune.data.resources import resource
 from mnemotune.data.task import tasks_of
 from mnemotune.env import Summary
 from mnemotune.env.cost import TurnCost
 from mnemotune.env.statistics import Estimate
-from mnemotune.env.web.browser import ADVICE, find_chromium
 from mnemotune.optimizer.config import Config, dump_config, parse_config
 from mnemotune.optimizer.search.outcome import ENDED, SEARCH_SPEND, TEST, TEST_SPEND, Outcome, open_run
 from mnemotune.optimizer.search.sealed import SealedTest, open_test
@@ -443,40 +443,32 @@ def test_a_prompt_with_odd_characters_is_shown(make_rig: Any, kit: Any) -> None:
     assert '<meta charset="utf-8">' in html
 
 
-chromium = pytest.mark.skipif(find_chromium() is None, reason=ADVICE)
+@contextmanager
+def shown(report: Path, width: int = 1100) -> Iterator[Any]:
+    """Show a report in a browser without a network."""
+    with chromium() as browser:
+        page = browser.new_page(offline=True, viewport={"width": width, "height": 2400})
+        page.goto(report.resolve().as_uri())
+        yield page
 
 
-@pytest.fixture
-def browse(finished: Outcome, tmp_path: Path) -> Callable[..., bytes]:
-    """Open the report in a browser without a network; return what it prints."""
-    report = write_report(finished).resolve()
-
-    def browsed(*arguments: str, page: Path = report) -> bytes:
-        command = [str(find_chromium()), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        command += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={tmp_path / 'profile'}"]
-        done = subprocess.run([*command, *arguments, page.as_uri()], capture_output=True, timeout=60, check=True)
-        return done.stdout
-
-    return browsed
-
-
-@chromium
-def test_a_browser_shows_the_headline_and_the_table(browse: Callable[..., bytes], finished: Outcome) -> None:
-    page = read(browse("--dump-dom").decode())
+@needs_browser
+def test_a_browser_shows_the_headline_and_the_table(finished: Outcome) -> None:
+    with shown(write_report(finished)) as tab:
+        page = read(tab.content())
     gain = finished.test.difference
     assert with_interval(gain) in page.words()
     for row in cells(finished.test.rows):
-        assert row in [shown for table in page.tables for shown in table]
+        assert row in [told for table in page.tables for told in table]
     assert len(page.named("svg")) == 12, "each picture is there for a large screen and for a small one"
 
 
-@chromium
+@needs_browser
 @pytest.mark.parametrize("width", [1100, 420])
-def test_what_a_browser_paints_is_not_blank_and_fits_the_window(
-    browse: Callable[..., bytes], tmp_path: Path, width: int
-) -> None:
+def test_what_a_browser_paints_is_not_blank_and_fits_the_window(finished: Outcome, tmp_path: Path, width: int) -> None:
     shot = tmp_path / "report.png"
-    browse(f"--screenshot={shot}", f"--window-size={width},2400", "--hide-scrollbars")
+    with shown(write_report(finished), width) as tab:
+        tab.screenshot(path=shot)
     pixels = matplotlib.image.imread(shot)[..., :3]
     assert pixels.shape[1] == width
     background = pixels[0, 0]
