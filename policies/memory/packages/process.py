@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import weakref
@@ -21,6 +22,7 @@ from typing import Any
 
 from ....data.errors import MnemotuneError
 from ..protocol import MemoryFault
+from .extra import has_extra
 
 HOSTED = "hosted"
 HERE = Path(__file__).parent
@@ -144,16 +146,22 @@ def python_variable(package: str) -> str:
     return f"MNEMOTUNE_{package.upper().replace('-', '_')}_PYTHON"
 
 
-def process_of(package: str) -> Process:
-    """Return the process of a package. Raises PackageError where its interpreter is not named."""
+def python_of(package: str) -> str:
+    """Return the interpreter that has a package: the one that is named, else our own. Raises PackageError without."""
     variable = python_variable(package)
-    python = os.environ.get(variable)
-    if not python:
-        raise PackageError(
-            f"backend: {package} runs in an environment of its own: install the package there, and set {variable} "
-            "to the python of that environment"
-        )
-    return _started(package, python)
+    if named := os.environ.get(variable):
+        return named
+    if has_extra(package):
+        return sys.executable
+    raise PackageError(
+        f"backend: {package} is not installed: pip install 'mnemotune[{package}]', or install it into an environment "
+        f"of its own and set {variable} to that environment's python"
+    )
+
+
+def process_of(package: str) -> Process:
+    """Return the process of a package. Raises PackageError where no interpreter has it."""
+    return _started(package, python_of(package))
 
 
 _running: dict[tuple[str, str, int], Process] = {}

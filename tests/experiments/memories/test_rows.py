@@ -13,6 +13,7 @@ from mnemotune.experiments.memories import matrix, parity, rows
 from mnemotune.experiments.memories.rows import NATIVE, Place, Rows, contenders, measured
 from mnemotune.policies import load_policy
 from mnemotune.policies.lm.ledger import Ledger
+from mnemotune.policies.memory.packages import process
 from mnemotune.policies.space import PACKAGES
 
 PLACE = Place("dialogue", "generated:1@555", 1000)
@@ -52,9 +53,10 @@ def test_a_row_that_is_there_is_not_measured_again(tmp_path: Path, monkeypatch: 
 
 def test_a_package_that_is_not_there_has_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MNEMOTUNE_A_MEM_PACKAGE_PYTHON", raising=False)
+    monkeypatch.setattr(process, "has_extra", lambda package: False)
     found, (why,) = measured(tmp_path / "rows.jsonl", PLACE, {"a-mem-package": contenders()["a-mem-package"]})
     assert found == {}
-    assert why.startswith("a-mem-package is left out: backend: a-mem-package runs in an environment of its own")
+    assert why.startswith("a-mem-package is left out: backend: a-mem-package is not installed")
 
 
 def test_the_rows_that_ship_can_be_read() -> None:

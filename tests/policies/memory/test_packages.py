@@ -7,6 +7,7 @@ import re
 import sys
 import uuid
 from dataclasses import replace
+from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,18 @@ from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.lm.metered import Metered
 from mnemotune.policies.memory import MEMORIES
 from mnemotune.policies.memory.conformance import Make, MemoryConformance, Scribe, observe, talk, view
+from mnemotune.policies.memory.packages import process
 from mnemotune.policies.memory.packages.calls import MOST_CALLS
 from mnemotune.policies.memory.packages.hosted import host
 from mnemotune.policies.memory.packages.hosted.host import KINDS
 from mnemotune.policies.memory.packages.hosted.naming import count_names, counting
-from mnemotune.policies.memory.packages.process import LEADS_ELSEWHERE, PackageError, process_of, python_variable
+from mnemotune.policies.memory.packages.process import (
+    LEADS_ELSEWHERE,
+    PackageError,
+    process_of,
+    python_of,
+    python_variable,
+)
 from mnemotune.policies.memory.saving import Savable, dump_memory, restore_memory
 from mnemotune.policies.space import PACKAGES
 
@@ -139,15 +147,26 @@ def holds(folder: Path, text: bytes) -> bool:
     return any(text in file.read_bytes() for file in folder.rglob("*") if file.is_file())
 
 
-def test_without_an_environment_the_error_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_is_not_there_is_an_error_that_says_how_to_bring_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MNEMOTUNE_MEM0AI_PYTHON", raising=False)
-    with pytest.raises(PackageError, match="set MNEMOTUNE_MEM0AI_PYTHON to the python of that environment"):
+    monkeypatch.setattr(process, "has_extra", lambda package: False)
+    wanted = "pip install 'mnemotune[mem0ai]', or install it into an environment of its own and set MNEMOTUNE_MEM0AI"
+    with pytest.raises(PackageError, match=re.escape(wanted)):
         MEMORIES.get("mem0ai")(policy_of("mem0ai"), EmbeddedModel(), LexicalEmbedder())
+
+
+def test_a_package_runs_under_our_python_where_its_extra_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MNEMOTUNE_LANGMEM_PYTHON", raising=False)
+    monkeypatch.setattr(process, "has_extra", lambda package: package == "langmem")
+    assert python_of("langmem") == sys.executable
+    monkeypatch.setenv("MNEMOTUNE_LANGMEM_PYTHON", "/elsewhere/python")
+    assert python_of("langmem") == "/elsewhere/python"
 
 
 def test_every_package_has_a_class_of_stores_its_calls_and_a_variable_for_its_python() -> None:
     variables = {python_variable(package) for package in KINDS}
     assert KINDS.keys() == MOST_CALLS.keys() == {*PACKAGES}
+    assert {*PACKAGES} <= {*(metadata("mnemotune").get_all("Provides-Extra") or ())}
     assert len(variables) == len(PACKAGES)
     assert python_variable("a-mem-package") == "MNEMOTUNE_A_MEM_PACKAGE_PYTHON"
     hosted = Path(host.__file__).parent
