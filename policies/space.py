@@ -25,7 +25,7 @@ BUILTIN = "builtin"
 """The memory that runs under a policy that names none."""
 NATIVE = ("linked-facts", "graph", "linked-notes", "episodes", "playbook", "core-and-archive")
 """The memories that ship besides; with another ``write.mode`` than facts each is the built-in one."""
-PACKAGES = ("mem0ai", "mem0ai-kuzu", "langmem", "a-mem-package")
+PACKAGES = ("mem0ai", "mem0ai-kuzu", "langmem", "a-mem-package", "nemori-package")
 """Memories that are packages of others, which write and search by means of their own."""
 
 STORING = ("verbatim", "facts", "profile")

@@ -21,7 +21,13 @@ from ..command import run
 from .rows import ROWS, Place, contenders, measured
 from .table import DATA
 
-PAIRS = (("mem0", "mem0ai"), ("mem0", "mem0ai-kuzu"), ("mem0-g", "mem0ai-kuzu"), ("a-mem", "a-mem-package"))
+PAIRS = (
+    ("mem0", "mem0ai"),
+    ("mem0", "mem0ai-kuzu"),
+    ("mem0-g", "mem0ai-kuzu"),
+    ("a-mem", "a-mem-package"),
+    ("nemori", "nemori-package"),
+)
 """Presets, and the packages after which they are made."""
 FIGURES = ("memory score", "evidence recall")
 COLUMNS = ("figure", "ours", "the package", "ours less the package, paired")

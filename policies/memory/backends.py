@@ -15,7 +15,7 @@ from .entities import EntityMemory
 from .episodes import EpisodeMemory
 from .graph import GraphMemory
 from .notes import NoteMemory
-from .packages.memory import AMemMemory, LangMemMemory, Mem0GraphMemory, Mem0Memory
+from .packages.memory import AMemMemory, LangMemMemory, Mem0GraphMemory, Mem0Memory, NemoriMemory
 from .playbook import PlaybookMemory
 from .protocol import Memory
 
@@ -34,6 +34,7 @@ SHIPPED: dict[str, Backend] = {
     "mem0ai-kuzu": Mem0GraphMemory,
     "langmem": LangMemMemory,
     "a-mem-package": AMemMemory,
+    "nemori-package": NemoriMemory,
 }
 MEMORIES: Registry[Backend] = Registry("memory", "mnemotune.memories", SHIPPED)
 

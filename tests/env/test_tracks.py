@@ -41,4 +41,5 @@ def test_memory_writes_each_message_alone_at_the_very_most() -> None:
         "mem0ai-kuzu": 53,
         "langmem": 20,
         "a-mem-package": 20,
+        "nemori-package": 40,
     }

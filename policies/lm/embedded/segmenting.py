@@ -35,7 +35,7 @@ def parts_in(blocks: Sequence[tuple[str, Any]]) -> tuple[str, Mapping[str, Any]]
 
 def divide(prompt: str, conversation: list[dict[str, Any]], name: str, example: Mapping[str, Any]) -> str:
     """Return a talk in parts, each in the form of an example: where the day or the words change, another begins."""
-    parts = _parts(conversation)
+    parts = parts_of(conversation)
     notes: list[list[str]] = [[] for _ in parts]
     for note in noted(read_instructions(prompt), conversation):
         words = words_of(note).all
@@ -45,8 +45,9 @@ def divide(prompt: str, conversation: list[dict[str, Any]], name: str, example: 
     return json.dumps({name: told}, ensure_ascii=False)
 
 
-def _parts(conversation: Talk) -> list[list[Mapping[str, Any]]]:
-    parts: list[list[Mapping[str, Any]]] = []
+def parts_of(conversation: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Return a talk in parts: each goes on for as long as the day and the words stay."""
+    parts: list[list[dict[str, Any]]] = []
     for said in _rounds(conversation):
         if parts and _goes_on(parts[-1], said):
             parts[-1] += said
@@ -55,9 +56,9 @@ def _parts(conversation: Talk) -> list[list[Mapping[str, Any]]]:
     return parts
 
 
-def _rounds(conversation: Talk) -> list[list[Mapping[str, Any]]]:
+def _rounds(conversation: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     """Return the talk in rounds: each begins with a message of the user."""
-    rounds: list[list[Mapping[str, Any]]] = []
+    rounds: list[list[dict[str, Any]]] = []
     for message in conversation:
         if rounds and message.get("role") != "user":
             rounds[-1].append(message)
@@ -72,11 +73,17 @@ def _goes_on(part: Talk, said: Talk) -> bool:
     return (not now or now == before) and likeness(_words(part), _words(said)) >= SAME_TALK
 
 
-def _told(example: Mapping[str, Any], part: Talk, notes: Sequence[str]) -> dict[str, Any]:
-    topic = topic_of([dict(message) for message in part], {})
+def as_part(part: Sequence[dict[str, Any]], notes: Sequence[str]) -> tuple[str, str]:
+    """Return a title for a part of a talk, and what was noted of it as a narrative."""
+    topic = topic_of(part, {})
     title = [word.lower() for word in keywords(" ".join(notes))][:WORDS_OF_A_TITLE] or [topic]
     tale = " ".join(note if note[-1] in ".!?" else f"{note}." for note in notes) or f"The user talks about {topic}."
-    values: dict[str, Any] = dict.fromkeys(TITLES, ", ".join(title))
+    return ", ".join(title), tale
+
+
+def _told(example: Mapping[str, Any], part: Sequence[dict[str, Any]], notes: Sequence[str]) -> dict[str, Any]:
+    title, tale = as_part(part, notes)
+    values: dict[str, Any] = dict.fromkeys(TITLES, title)
     values |= dict.fromkeys(TALES, tale) | dict.fromkeys(ENDS, str(part[-1].get("number", "")))
     return {key: values[key] for key in example if key in values}
 

@@ -14,6 +14,7 @@ from .blocks import json_blocks, texts_in
 from .composing import compose
 from .describing import events_in, expectation_in, fact_form
 from .engineering import find_engineering_task, improve
+from .episodic import episodic
 from .evolving import describe_messages, describe_note, evolve_note, notes_to_describe
 from .extracting import extract, extract_by_tools, facts_to_merge
 from .fields import find_form, without_form
@@ -58,7 +59,7 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
         return settle(_without(text, blocks), *relations)
     if (linked := notes_to_link(blocks)) is not None:
         return link_notes(*linked)
-    if (described := describe_note(text) or evolve_note(text)) is not None:
+    if (described := describe_note(text) or evolve_note(text) or episodic(text)) is not None:
         return described
     if (merging := facts_to_merge(text)) is not None:
         return merge_facts(*merging)

@@ -92,7 +92,12 @@ def write_facts(
 def edit_memory(prompt: str, memories: dict[str, str], conversation: Sequence[dict[str, Any]], events: Events) -> str:
     """Return a JSON object with the steps by which a talk changes memories."""
     instructions = read_instructions(prompt)
-    return _changed(instructions, memories, _facts(instructions, conversation)[0], events)
+    return _changed(instructions, memories, facts_in(instructions, conversation), events)
+
+
+def facts_in(instructions: Instructions, conversation: Sequence[dict[str, Any]]) -> list[str]:
+    """Return what a talk tells, each fact with the topic where it does not say it."""
+    return _facts(instructions, conversation)[0]
 
 
 def _facts(instructions: Instructions, conversation: Sequence[dict[str, Any]]) -> tuple[list[str], str]:

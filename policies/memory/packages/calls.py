@@ -23,6 +23,8 @@ MOST_CALLS: Mapping[str, PackageCalls] = {
     "mem0ai-kuzu": PackageCalls(write=5, search=1),
     "langmem": PackageCalls(write=2),
     "a-mem-package": PackageCalls(message=2),
+    "nemori-package": PackageCalls(write=1, message=3),
 }
 """By the name of the backend, read off the packages' code. Mem0 2 and LangMem made one call for each write when they
-were measured; twice that is foretold."""
+were measured; twice that is foretold. Nemori makes five at most for an episode, of two messages or more, and one to
+divide a talk."""

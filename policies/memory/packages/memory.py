@@ -150,3 +150,9 @@ class AMemMemory(PackageMemory):
     """A-Mem's."""
 
     package = "a-mem-package"
+
+
+class NemoriMemory(PackageMemory):
+    """Nemori's, in PostgreSQL and Qdrant."""
+
+    package = "nemori-package"

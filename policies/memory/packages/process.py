@@ -26,9 +26,20 @@ from .extra import has_extra
 
 HOSTED = "hosted"
 HERE = Path(__file__).parent
-OFFLINE = {"MEM0_TELEMETRY": "False", "ANONYMIZED_TELEMETRY": "False", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+OFFLINE = {
+    "MEM0_TELEMETRY": "False",
+    "ANONYMIZED_TELEMETRY": "False",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "TZ": "UTC",
+}
 LEADS_ELSEWHERE = re.compile(r"(?i)[A-Z0-9_]*API_KEY|(OPENAI|OPENROUTER|LANGCHAIN|LANGSMITH)_.*|(HTTPS?|ALL)_PROXY")
 """Variables by which a package would call another endpoint than ours, or send what it does to one."""
+DATABASES = ("nemori-package",)
+"""Packages that keep their memories in PostgreSQL."""
+NO_EXTRAS = ("nemori-package",)
+"""Packages on no package index, which no extra can name."""
+SECONDS_TO_END = 10.0
+"""In which a process removes what it has kept elsewhere; then it is killed."""
 LAST_CHARACTERS = 500
 """Of what a process that ended has printed, in the error."""
 
@@ -84,6 +95,11 @@ class Process:
         return Store(self, str(next(self._numbers)))
 
     @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._process.pid
+
+    @property
     def ended(self) -> bool:
         """Whether it has ended, and its stores are lost."""
         return self._process.poll() is not None
@@ -102,6 +118,10 @@ class Process:
 
     def end(self) -> None:
         """End the process, and remove what it has kept."""
+        with suppress(OSError, subprocess.TimeoutExpired):
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+            self._process.wait(SECONDS_TO_END)
         self._process.kill()
         self._process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -143,7 +163,12 @@ class Process:
 
 def python_variable(package: str) -> str:
     """Return the environment variable that names a package's interpreter."""
-    return f"MNEMOTUNE_{package.upper().replace('-', '_')}_PYTHON"
+    return f"MNEMOTUNE_{_in_capitals(package)}_PYTHON"
+
+
+def database_variable(package: str) -> str:
+    """Return the environment variable that names a package's database."""
+    return f"MNEMOTUNE_{_in_capitals(package)}_DATABASE"
 
 
 def python_of(package: str) -> str:
@@ -153,14 +178,18 @@ def python_of(package: str) -> str:
         return named
     if has_extra(package):
         return sys.executable
+    extra = "" if package in NO_EXTRAS else f"pip install 'mnemotune[{package}]', or "
     raise PackageError(
-        f"backend: {package} is not installed: pip install 'mnemotune[{package}]', or install it into an environment "
-        f"of its own and set {variable} to that environment's python"
+        f"backend: {package} is not installed: {extra}install it into an environment of its own and set {variable} "
+        "to that environment's python"
     )
 
 
 def process_of(package: str) -> Process:
-    """Return the process of a package. Raises PackageError where no interpreter has it."""
+    """Return the process of a package. Raises PackageError where no interpreter has it, or it needs a database."""
+    variable = database_variable(package)
+    if package in DATABASES and not os.environ.get(variable):
+        raise PackageError(f"backend: {package} keeps its memories in PostgreSQL: set {variable} to a database's URL")
     return _started(package, python_of(package))
 
 
@@ -176,6 +205,10 @@ def _started(package: str, python: str) -> Process:
             before.end()
         _running[key] = Process(package, python)
     return _running[key]
+
+
+def _in_capitals(package: str) -> str:
+    return package.upper().replace("-", "_")
 
 
 def _name(store: Store) -> str:

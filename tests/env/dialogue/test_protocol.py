@@ -124,7 +124,13 @@ def test_episodes_however_they_are_divided_take_no_more_calls_than_foretold(
 @pytest.mark.parametrize(
     ("backend", "calls"),
     # 96 messages are written, two at a time; something is brought back for 50 turns, 110 questions and 110 probes
-    [("mem0ai", 2 * 48), ("langmem", 2 * 48), ("mem0ai-kuzu", 5 * 48 + 270), ("a-mem-package", 2 * 96)],
+    [
+        ("mem0ai", 2 * 48),
+        ("langmem", 2 * 48),
+        ("mem0ai-kuzu", 5 * 48 + 270),
+        ("a-mem-package", 2 * 96),
+        ("nemori-package", 48 + 3 * 96),
+    ],
 )
 def test_a_package_s_calls_are_foretold_whatever_the_mode(base_life: Scenario, backend: str, calls: int) -> None:
     shared = {"update_every": 2, "buffer_size": 4, "store": "external", "top_k": 30}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
+import os
 import re
+import signal
 import sys
 import uuid
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib.metadata import metadata
 from pathlib import Path
@@ -26,14 +30,18 @@ from mnemotune.policies.memory.packages.hosted import host
 from mnemotune.policies.memory.packages.hosted.host import KINDS
 from mnemotune.policies.memory.packages.hosted.naming import count_names, counting
 from mnemotune.policies.memory.packages.process import (
+    DATABASES,
     LEADS_ELSEWHERE,
+    NO_EXTRAS,
     PackageError,
+    Process,
     process_of,
     python_of,
     python_variable,
 )
 from mnemotune.policies.memory.saving import Savable, dump_memory, restore_memory
 from mnemotune.policies.space import PACKAGES
+from postgresql import Server
 
 IN_MEMORY = ("langmem", "a-mem-package")
 """Packages that write no files."""
@@ -118,14 +126,15 @@ class TestPackages(MemoryConformance):
         assert any("Lisbon" in item.text for item in context.items)
         await memory.aclose()
 
-    async def test_what_is_forgotten_is_in_no_file_of_the_package(self, package: str) -> None:
+    async def test_what_is_forgotten_is_in_no_file_of_the_package(
+        self, package: str, files: Callable[[], list[Path]]
+    ) -> None:
         memory = MEMORIES.get(package)(policy_of(package, buffer_size=0), EmbeddedModel(), LexicalEmbedder())
         await memory.observe(TALK)
-        folder = process_of(package).folder
-        assert package in IN_MEMORY or holds(folder, b"Lisbon")
+        assert package in IN_MEMORY or holds(files(), b"Lisbon")
         assert await memory.forget(lambda text: "Lisbon" in text)
         await memory.context("Which bakery opens early?", tokens=100)  # what nobody holds goes with a request
-        assert not holds(folder, b"Lisbon")
+        assert not holds(files(), b"Lisbon")
         await memory.aclose()
 
     async def test_forty_memories_branch_off_from_one_and_each_goes_its_own_way(
@@ -143,8 +152,41 @@ class TestPackages(MemoryConformance):
         await memory.aclose()
 
 
-def holds(folder: Path, text: bytes) -> bool:
-    return any(text in file.read_bytes() for file in folder.rglob("*") if file.is_file())
+def holds(files: Iterable[Path], text: bytes) -> bool:
+    return any(text in file.read_bytes() for file in files)
+
+
+@pytest.mark.packages
+@pytest.mark.parametrize("package", DATABASES, indirect=True)
+async def test_what_a_process_has_left_in_a_database_goes_when_it_ends_or_when_the_next_one_starts(
+    package: str, database: Server
+) -> None:
+    def schemas() -> int:
+        return len(database.ask("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, 'mnemotune')"))
+
+    async def write() -> Process:
+        memory = MEMORIES.get(package)(policy_of(package, buffer_size=0), EmbeddedModel(), LexicalEmbedder())
+        await memory.observe(TALK)
+        await memory.aclose()
+        return process_of(package)
+
+    process_of(package).end()
+    killed = await write()
+    os.kill(killed.pid, signal.SIGKILL)
+    while not killed.ended:  # noqa: ASYNC110 - another process
+        await asyncio.sleep(0.01)
+    assert schemas() == 1
+    ended = await write()
+    assert schemas() == 1
+    ended.end()
+    assert schemas() == 0
+
+
+def test_a_package_that_needs_a_database_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MNEMOTUNE_NEMORI_PACKAGE_PYTHON", sys.executable)
+    monkeypatch.delenv("MNEMOTUNE_NEMORI_PACKAGE_DATABASE", raising=False)
+    with pytest.raises(PackageError, match="set MNEMOTUNE_NEMORI_PACKAGE_DATABASE to a database's URL"):
+        process_of("nemori-package")
 
 
 def test_a_package_that_is_not_there_is_an_error_that_says_how_to_bring_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +208,7 @@ def test_a_package_runs_under_our_python_where_its_extra_is_installed(monkeypatc
 def test_every_package_has_a_class_of_stores_its_calls_and_a_variable_for_its_python() -> None:
     variables = {python_variable(package) for package in KINDS}
     assert KINDS.keys() == MOST_CALLS.keys() == {*PACKAGES}
-    assert {*PACKAGES} <= {*(metadata("mnemotune").get_all("Provides-Extra") or ())}
+    assert {*PACKAGES} - {*(metadata("mnemotune").get_all("Provides-Extra") or ())} == {*NO_EXTRAS}
     assert len(variables) == len(PACKAGES)
     assert python_variable("a-mem-package") == "MNEMOTUNE_A_MEM_PACKAGE_PYTHON"
     hosted = Path(host.__file__).parent

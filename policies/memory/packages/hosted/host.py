@@ -25,6 +25,7 @@ KINDS = {
     "mem0ai-kuzu": ("mem0_graph_store", "Mem0GraphStore"),
     "langmem": ("langmem_store", "LangMemStore"),
     "a-mem-package": ("a_mem_store", "AMemStore"),
+    "nemori-package": ("nemori_store", "NemoriStore"),
 }
 """The module and the class of each package's stores."""
 
@@ -149,5 +150,8 @@ def main(package: str, folder: Path) -> None:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the package prints is no reply
     count_names()
-    serve(Host(package, folder), sys.stdin, out)
+    host = Host(package, folder)
+    serve(host, sys.stdin, out)
+    for name in [*host.stores]:
+        host.drop(name)
     shutil.rmtree(folder, ignore_errors=True)  # also where the other side was killed
