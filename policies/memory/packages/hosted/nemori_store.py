@@ -62,7 +62,8 @@ class NemoriStore(Store):
         await self.tables.ensure_schema(get_migrations(endpoint["width"]))
         self.vectors = self.servers.vectors(self.schema)
         self.vectors.ensure_collections(endpoint["width"])
-        config = MemoryConfig(llm_api_key="none", embedding_api_key="none", agent_id=AGENT)
+        urls = {"llm_base_url": endpoint["url"], "embedding_base_url": endpoint["url"]}
+        config = MemoryConfig(llm_api_key="none", embedding_api_key="none", agent_id=AGENT, **urls)
         self.batch = config.buffer_size_min
         config.buffer_size_min = config.buffer_size_max = sys.maxsize  # it is written when we say so, not beside us
         self.system = await create_memory_system(config, self.tables, self.vectors)
@@ -189,8 +190,11 @@ class _Servers:
     """Both servers, from an event loop in a thread of its own."""
 
     def __init__(self) -> None:
+        from nemori.llm import client
+        from nemori.services import embedding
         from qdrant_client import QdrantClient
 
+        client.AsyncOpenAI = embedding.AsyncOpenAI = lambda api_key, base_url: _client(base_url)  # slow to make
         self.name = f"{OF_A_PROCESS}{secrets.token_hex(4)}"
         self.loop = asyncio.new_event_loop()
         threading.Thread(target=self.loop.run_forever, daemon=True).start()

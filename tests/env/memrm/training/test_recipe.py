@@ -14,7 +14,7 @@ from mnemotune.env.memrm.training.recipe import RecipeError, Schedule, TrainingR
 RECIPES = Path(__file__).parents[4] / "configs" / "memrm"
 
 
-@pytest.mark.parametrize("name", ["tiny", "qwen3-1.7b-qlora", "smollm2-135m-qlora"])
+@pytest.mark.parametrize("name", ["tiny", "qwen3-1.7b-qlora", "smollm2-135m-qlora", "smollm2-135m-lora"])
 def test_the_bundled_recipes_load_and_say_how_they_are_run(name: str) -> None:
     path = RECIPES / f"{name}.yaml"
     assert load_recipe(path).seed == 0
