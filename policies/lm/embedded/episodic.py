@@ -15,9 +15,24 @@ from .segmenting import as_part, parts_of
 from .sentences import words_of
 from .writing import SAME_MATTER, SAME_NOTE, facts_in, likeness, noted, topic_of
 
+LEAST = 2
+"""Messages of an episode; fewer are no episode for who asks, and are lost."""
 HOUR = 3600.0
 """Seconds between two talks from which on they are not the same."""
-_SECTION = r"^(?:#+ |\*\*)?{}(?:\*\*)?:?[^\n]*\n(.*?)(?=^#+ |^Boundary detection reason:|\Z)"
+_SECTION = r"^(?:#+ |\*\*)?{}(?:\*\*)?:?[^\n]*\n(.*?)(?=^(?:#+ )?(?:{})|\Z)"
+_NEXT = {
+    "Conversation content": "Boundary detection reason:",
+    "Input Messages": "Your Task",
+    "Relevant Knowledge Statements": "Your Task",
+    "Original Conversation": "Predicted Summary",
+    "Predicted Summary": "Your Task",
+    "Episodes to analyze": "HIGH-VALUE Knowledge Criteria|Output Format",
+    "Original Episode": "New Episode to Merge",
+    "New Episode to Merge": "Combined Event Details",
+    "New Episode": "Candidate Episodes to Merge With",
+    "Candidate Episodes to Merge With": "Your Task",
+}
+"""Headings, and those that follow them."""
 _TURN = re.compile(
     r"^(?:(?P<number>\d+)\. )?(?:\[(?P<time>\d{4}-\d\d-\d\d[^\]\n]*)\] )?(?P<role>user|assistant|system|tool): ", re.M
 )
@@ -52,10 +67,17 @@ def _segments(text: str, part: str) -> str | None:
     talk = _talk_in(part)
     if not talk or '"indices"' not in text:
         return None
-    parts = [
-        {"indices": [message["number"] for message in said], "topic": topic_of(said, {})} for said in parts_of(talk)
-    ]
-    return _as_json({"episodes": parts})
+    parts: list[Talk] = [[]]
+    for said in parts_of(talk):
+        if len(parts[-1]) < LEAST:
+            parts[-1] += said
+        else:
+            parts.append(said)
+    if len(parts) > 1 and len(parts[-1]) < LEAST:
+        last = parts.pop()
+        parts[-1] += last
+    told = [{"indices": [message["number"] for message in said], "topic": topic_of(said, {})} for said in parts]
+    return _as_json({"episodes": told})
 
 
 def _foretold(text: str, part: str) -> str | None:
@@ -121,7 +143,7 @@ def _merged(text: str, part: str) -> str | None:
 _ANSWERS: Mapping[str, Callable[[str, str], str | None]] = {
     "Conversation content": _episode,
     "Input Messages": _segments,
-    r"Relevant Knowledge Statements": _foretold,
+    "Relevant Knowledge Statements": _foretold,
     "Original Conversation": _gap,
     "Episodes to analyze": _told,
     "Original Episode": _merged,
@@ -131,7 +153,7 @@ _ANSWERS: Mapping[str, Callable[[str, str], str | None]] = {
 
 
 def _section(text: str, heading: str) -> str | None:
-    found = re.search(_SECTION.format(heading), text, re.MULTILINE | re.DOTALL)
+    found = re.search(_SECTION.format(heading, _NEXT[heading]), text, re.MULTILINE | re.DOTALL)
     return found[1] if found else None
 
 

@@ -1,1 +1,1 @@
-"""Memories of other packages, each in a process and an environment of its own."""
+"""Memories of other packages, each in a process of its own."""

@@ -15,6 +15,6 @@ def has_extra(extra: str) -> bool:
         ours = [Requirement(line) for line in requires(NAME) or ()]
         wanted = [each for each in ours if each.marker and not each.marker.evaluate({"extra": ""})]
         named = [each for each in wanted if each.marker and each.marker.evaluate({"extra": extra})]
-        return bool(named) and all(each.specifier.contains(version(each.name)) for each in named)
+        return bool(named) and all(each.specifier.contains(version(each.name), prereleases=True) for each in named)
     except PackageNotFoundError:
         return False

@@ -35,7 +35,7 @@ class PackageMemory(BuiltinMemory):
     package = ""
 
     def __init__(self, policy: MemoryPolicy, model: LanguageModel, embedder: Embedder) -> None:
-        """Start empty. Raises PackageError where the package's interpreter is not named."""
+        """Start empty. Raises PackageError where no interpreter has the package."""
         super().__init__(policy, model, embedder)
         self._process = process_of(self.package)
         self._endpoint = Endpoint(model, embedder)

@@ -133,12 +133,14 @@ class Process:
                 if stdin is not None:
                     stdin.write(line)
                     stdin.flush()
-        except OSError:
+        except (OSError, ValueError):  # ValueError where our own end has closed it
             self._fail_all()
 
     def _read(self) -> None:
         for line in self._process.stdout or ():
             self._settle(json.loads(line))
+        with suppress(subprocess.TimeoutExpired):  # so that who hears of the end finds it ended
+            self._process.wait(SECONDS_TO_END)
         self._fail_all()
 
     def _settle(self, answer: dict[str, Any]) -> None:
@@ -190,15 +192,15 @@ def process_of(package: str) -> Process:
     variable = database_variable(package)
     if package in DATABASES and not os.environ.get(variable):
         raise PackageError(f"backend: {package} keeps its memories in PostgreSQL: set {variable} to a database's URL")
-    return _started(package, python_of(package))
+    return _started(package, python_of(package), os.environ.get(variable))
 
 
-_running: dict[tuple[str, str, int], Process] = {}
+_running: dict[tuple[str, str, str | None, int], Process] = {}
 
 
-def _started(package: str, python: str) -> Process:
+def _started(package: str, python: str, database: str | None) -> Process:
     """Return a process that runs; another is started where it has ended, and in a fork, which must not share pipes."""
-    key = package, python, os.getpid()
+    key = package, python, database, os.getpid()
     before = _running.get(key)
     if before is None or before.ended:
         if before is not None:

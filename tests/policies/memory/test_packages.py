@@ -39,6 +39,7 @@ from mnemotune.policies.memory.packages.process import (
     python_of,
     python_variable,
 )
+from mnemotune.policies.memory.protocol import MemoryFault
 from mnemotune.policies.memory.saving import Savable, dump_memory, restore_memory
 from mnemotune.policies.space import PACKAGES
 from postgresql import Server
@@ -180,6 +181,46 @@ async def test_what_a_process_has_left_in_a_database_goes_when_it_ends_or_when_t
     assert schemas() == 1
     ended.end()
     assert schemas() == 0
+
+
+@pytest.mark.packages
+@pytest.mark.parametrize("package", DATABASES, indirect=True)
+async def test_what_stands_at_the_beginning_of_a_line_is_forgotten_too(
+    package: str, files: Callable[[], list[Path]]
+) -> None:
+    memory = MEMORIES.get(package)(policy_of(package, buffer_size=0), EmbeddedModel(), LexicalEmbedder())
+    await memory.observe([Message("user", "I moved in May.\nLisbon is where I live."), TALK[1]])
+    assert holds(files(), b"Lisbon")
+    await memory.forget(lambda text: bool(re.search(r"\bLisbon\b", text)))
+    await memory.context("Which bakery opens early?", tokens=100)
+    assert not holds(files(), b"Lisbon")
+    await memory.aclose()
+
+
+@pytest.mark.packages
+@pytest.mark.parametrize("package", DATABASES, indirect=True)
+async def test_a_process_that_has_lost_its_database_ends_and_the_next_memory_gets_another_one(
+    package: str, database: Server
+) -> None:
+    memory = MEMORIES.get(package)(policy_of(package, buffer_size=0), EmbeddedModel(), LexicalEmbedder())
+    await memory.observe(TALK)
+    others = "pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    database.ask(f"SELECT pg_terminate_backend(pid) FROM {others}")  # noqa: S608 - of this line
+    with pytest.raises(MemoryFault, match="its process ended"):
+        await memory.observe(TALK)
+    other = MEMORIES.get(package)(policy_of(package, buffer_size=0), EmbeddedModel(), LexicalEmbedder())
+    assert await other.observe(TALK)
+    await memory.aclose()
+    await other.aclose()
+
+
+@pytest.mark.packages
+@pytest.mark.parametrize("package", DATABASES, indirect=True)
+async def test_a_nul_and_half_a_character_are_no_fault(package: str) -> None:
+    memory = MEMORIES.get(package)(policy_of(package, buffer_size=0), EmbeddedModel(), LexicalEmbedder())
+    (event,) = await memory.observe([Message("user", "I moved to Lisbon\0 in May \ud800 and like it."), TALK[1]])
+    assert any("Lisbon" in line for line in event.after)
+    await memory.aclose()
 
 
 def test_a_package_that_needs_a_database_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,7 +121,11 @@ class Host:
         lock = self.locks.pop(name, None)
         if lock is not None:
             with lock:
-                self.stores.pop(name).close()
+                store = self.stores.pop(name)
+                try:
+                    store.close()
+                except Exception as error:  # noqa: BLE001 - what cannot be removed is no fault of the request at hand
+                    sys.stderr.write(f"{name}: {error}\n")
 
 
 def serve(host: Host, requests: Iterable[str], out: TextIO) -> None:

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Coroutine
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -50,17 +50,21 @@ class NemoriStore(Store):
         self.heard: int = source.heard if source else 0
         self.servers = _servers()
         self.schema = f"{self.servers.name}_{folder.name}"
-        self.servers.run(self._open(endpoint, source))
+        self.tables, self.vectors = self.servers.tables(self.schema), self.servers.vectors(self.schema)
+        try:
+            self.servers.run(self._open(endpoint, source))
+        except BaseException:
+            with suppress(Exception):
+                self.close()
+            raise
 
     async def _open(self, endpoint: Json, source: NemoriStore | None) -> None:
         from nemori.config import MemoryConfig
         from nemori.db.migrations import get_migrations
         from nemori.factory import create_memory_system
 
-        self.tables = await self.servers.tables(self.schema)
         await self.tables.execute(f'CREATE SCHEMA "{self.schema}"')
         await self.tables.ensure_schema(get_migrations(endpoint["width"]))
-        self.vectors = self.servers.vectors(self.schema)
         self.vectors.ensure_collections(endpoint["width"])
         urls = {"llm_base_url": endpoint["url"], "embedding_base_url": endpoint["url"]}
         config = MemoryConfig(llm_api_key="none", embedding_api_key="none", agent_id=AGENT, **urls)
@@ -104,7 +108,7 @@ class NemoriStore(Store):
 
     def listing(self) -> Listing:
         """Return all episodes and facts."""
-        episodes = [(row["id"], f"{row['title']}: {row['content']}") for row in self._rows("episodes")]
+        episodes = [(row["id"], f"{row['title']}: {_content(row)}") for row in self._rows("episodes")]
         return sorted([*episodes, *((row["id"], row["content"]) for row in self._rows("semantic_memories"))])
 
     def said(self) -> Listing:
@@ -113,7 +117,7 @@ class NemoriStore(Store):
         episodes = self._rows("episodes")
         about = [(f"{row['id']}/", str(row["metadata"].get("boundary_reason", ""))) for row in episodes]
         heard = [
-            (f"{row['id']}/{place}", str(message["content"]))
+            (f"{row['id']}/{place}", _unquoted(message["content"]))
             for row in episodes
             for place, message in enumerate(row["source_messages"])
         ]
@@ -229,21 +233,32 @@ class _Servers:
         await self._sweep()
         await self.holding.execute("SELECT pg_advisory_unlock(hashtext($1))", OF_A_PROCESS)
 
+    def check(self) -> None:
+        """End the process where its lock is lost: the next one to start would take its stores for left ones."""
+        if self.holding.is_closed():
+            sys.stderr.write(f"{self.name}: the connection to PostgreSQL was closed\n")
+            os._exit(1)
+
     async def _sweep(self) -> None:
         """Remove what processes have left that were killed: nobody holds their locks."""
-        query = "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, $1) AND NOT starts_with(nspname, $2)"
-        for (schema,) in await self.holding.fetch(query, OF_A_PROCESS, self.name):
-            owner = schema.rpartition("_")[0]
+        rows = await self.holding.fetch("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, $1)", OF_A_PROCESS)
+        collections = [each.name for each in self.client.get_collections().collections]
+        left = {*(schema for (schema,) in rows), *(name for name in collections if name.startswith(OF_A_PROCESS))}
+        owners = {name[: len(self.name)] for name in left} - {self.name}
+        for owner in sorted(owners):
             if await self.holding.fetchval("SELECT pg_try_advisory_lock(hashtext($1))", owner):
-                await self.holding.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
+                for name in sorted(each for each in left if each.startswith(owner)):
+                    await self.holding.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE')
+                    if name in collections:
+                        self.client.delete_collection(name)
                 await self.holding.execute("SELECT pg_advisory_unlock(hashtext($1))", owner)
 
-    async def tables(self, schema: str) -> Any:
+    def tables(self, schema: str) -> Any:
         """Return Nemori's database whose tables are those of a schema."""
         from nemori.db.connection import DatabaseManager
 
         database = DatabaseManager()
-        database.pool = _InSchema(self.pool, schema)
+        database.pool = _InSchema(self, schema)
         return database
 
     def vectors(self, prefix: str) -> Any:
@@ -277,19 +292,37 @@ class _Servers:
 class _InSchema:
     """A pool of connections whose tables are those of a schema."""
 
-    def __init__(self, pool: Any, schema: str) -> None:
-        self.pool, self.schema = pool, schema
+    def __init__(self, servers: _Servers, schema: str) -> None:
+        self.servers, self.schema = servers, schema
 
     @asynccontextmanager
     async def acquire(self) -> AsyncIterator[Any]:
-        async with self.pool.acquire() as connection:
+        self.servers.check()
+        async with self.servers.pool.acquire() as connection:
             await connection.execute(f'SET search_path TO "{self.schema}", public')
             yield connection
 
 
 def _storable(text: str) -> str:
     """Return a text without what PostgreSQL cannot hold."""
-    return text.replace("\0", " ")
+    return text.replace("\0", " ").replace("\\u0000", " ").encode("utf-8", "replace").decode("utf-8")
+
+
+def _unquoted(said: Any) -> str:
+    """Return what a message says: Nemori keeps it as JSON, since it takes what its database gives for a text."""
+    try:
+        value = json.loads(said)
+    except (TypeError, ValueError):
+        return str(said)
+    return value if isinstance(value, str) else str(said)
+
+
+def _content(episode: Json) -> str:
+    """Return what an episode tells: its messages, each in a line, where no model has told it."""
+    if not episode["metadata"].get("fallback"):
+        return str(episode["content"])
+    turns = (line.partition(": ") for line in episode["content"].splitlines())
+    return "\n".join(f"{role}{colon}{_unquoted(said)}" for role, colon, said in turns)
 
 
 def _collections(store: Any) -> tuple[str, str]:
@@ -301,7 +334,9 @@ def _once(system: Any) -> None:
     execute, generate = system._orchestrator.execute, system._episode_gen.generate
 
     async def execute_once(request: Any) -> Any:
-        return await execute(replace(request, retries=1, timeout=SECONDS))
+        reply = await execute(replace(request, retries=1, timeout=SECONDS))
+        reply.content = _storable(reply.content)
+        return reply
 
     async def generate_that_day(*args: Any) -> Any:
         began = datetime.now(UTC).replace(tzinfo=None)

@@ -148,6 +148,18 @@ def test_messages_are_divided_where_the_words_change() -> None:
     assert parts[1]["topic"] == "tomato"
 
 
+def test_no_part_of_a_talk_has_a_single_message() -> None:
+    alone = "{n}. [2026-01-01 00:00:00] user: {said}"
+    said = ["My tomatoes have yellow leaves.", "I moved to Lisbon in May.", "My dog is called Rex."]
+    parts = reply(SEGMENTS.format(talk=talk(alone, said)))["episodes"]
+    assert [part["indices"] for part in parts] == [[1, 2, 3]]
+
+
+def test_a_heading_in_a_text_ends_nothing() -> None:
+    merged = reply(MERGE.replace("Content: I moved to Lisbon.", "Content: I moved.\n## Part\nTo Lisbon."))
+    assert "To Lisbon." in merged["content"]
+
+
 def test_what_is_known_of_a_title_is_foretold() -> None:
     assert text(PREDICTION) == "I live in Lisbon."
 
