@@ -34,7 +34,7 @@ def _do_not_wait_for_the_disk(connection: Any, _: Any) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="run every member of the products marked exhaustive")
-    parser.addini("exhaustive_share", "of each product marked exhaustive, one in this many runs", default="32")
+    parser.addini("exhaustive_share", "of each product marked exhaustive, one in this many runs", default="16")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -38,6 +38,8 @@ DATABASES = ("nemori-package",)
 """Packages that keep their memories in PostgreSQL."""
 NO_EXTRAS = ("nemori-package",)
 """Packages on no package index, which no extra can name."""
+SECONDS_TO_REACH = 60.0
+"""In which a package is loaded and reaches its database."""
 SECONDS_TO_END = 10.0
 """In which a process removes what it has kept elsewhere; then it is killed."""
 LAST_CHARACTERS = 500
@@ -116,6 +118,18 @@ class Process:
         await asyncio.shield(asyncio.to_thread(self._send, line))
         return await asyncio.wrap_future(future)
 
+    def reach_database(self) -> None:
+        """Have the package connect to its database. Raises PackageError where it cannot, and ends the process."""
+        number, future = next(self._numbers), Future[Any]()
+        self._waiting[number] = future, {}
+        self._send(json.dumps({"id": number, "op": "reach"}) + "\n")
+        try:
+            future.result(SECONDS_TO_REACH)
+        except (MemoryFault, TimeoutError) as error:
+            self.end()
+            why = str(error) or f"{self.package}: no answer within {SECONDS_TO_REACH:.0f} s"
+            raise PackageError(f"backend: {why}; is {database_variable(self.package)} right?") from None
+
     def end(self) -> None:
         """End the process, and remove what it has kept."""
         with suppress(OSError, subprocess.TimeoutExpired):
@@ -188,11 +202,11 @@ def python_of(package: str) -> str:
 
 
 def process_of(package: str) -> Process:
-    """Return the process of a package. Raises PackageError where no interpreter has it, or it needs a database."""
-    variable = database_variable(package)
+    """Return the process of a package. Raises PackageError where no interpreter or no database of its own is there."""
+    python, variable = python_of(package), database_variable(package)
     if package in DATABASES and not os.environ.get(variable):
         raise PackageError(f"backend: {package} keeps its memories in PostgreSQL: set {variable} to a database's URL")
-    return _started(package, python_of(package), os.environ.get(variable))
+    return _started(package, python, os.environ.get(variable))
 
 
 _running: dict[tuple[str, str, str | None, int], Process] = {}
@@ -205,7 +219,10 @@ def _started(package: str, python: str, database: str | None) -> Process:
     if before is None or before.ended:
         if before is not None:
             before.end()
-        _running[key] = Process(package, python)
+        begun = Process(package, python)
+        if package in DATABASES:
+            begun.reach_database()
+        _running[key] = begun
     return _running[key]
 
 

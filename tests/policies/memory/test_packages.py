@@ -35,6 +35,7 @@ from mnemotune.policies.memory.packages.process import (
     NO_EXTRAS,
     PackageError,
     Process,
+    database_variable,
     process_of,
     python_of,
     python_variable,
@@ -221,6 +222,30 @@ async def test_a_nul_and_half_a_character_are_no_fault(package: str) -> None:
     (event,) = await memory.observe([Message("user", "I moved to Lisbon\0 in May \ud800 and like it."), TALK[1]])
     assert any("Lisbon" in line for line in event.after)
     await memory.aclose()
+
+
+@pytest.mark.packages
+@pytest.mark.parametrize("package", DATABASES, indirect=True)
+@pytest.mark.parametrize("url", ["postgresql://someone:secret@127.0.0.1:1/nothing", "no URL"])
+def test_a_database_that_cannot_be_reached_is_no_fault_of_a_policy(
+    package: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(database_variable(package), url)
+    with pytest.raises(PackageError, match=f"is {database_variable(package)} right") as caught:
+        process_of(package)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_process_without_the_package_is_an_error_that_names_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n', encoding="utf-8")
+    bare.chmod(0o755)
+    monkeypatch.setenv("MNEMOTUNE_NEMORI_PACKAGE_PYTHON", str(bare))
+    monkeypatch.setenv("MNEMOTUNE_NEMORI_PACKAGE_DATABASE", "postgresql://127.0.0.1:1/nothing")
+    with pytest.raises(PackageError, match="backend: nemori-package: ModuleNotFoundError: No module named 'nemori'"):
+        process_of("nemori-package")
 
 
 def test_a_package_that_needs_a_database_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

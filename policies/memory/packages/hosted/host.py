@@ -9,7 +9,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -30,10 +30,10 @@ KINDS = {
 """The module and the class of each package's stores."""
 
 
-def store_of(package: str) -> Callable[..., Store]:
+def store_of(package: str) -> type[Store]:
     """Return the class of a package's stores."""
     module, name = KINDS[package]
-    kind: Callable[..., Store] = getattr(importlib.import_module(f".{module}", __package__), name)
+    kind: type[Store] = getattr(importlib.import_module(f".{module}", __package__), name)
     return kind
 
 
@@ -111,6 +111,8 @@ class Host:
                     listing = store.listing()
                     store.made[0] = int(request["values"]["made"])
                     return listing
+            case "reach":
+                return self.kind.reach()
             case "copies":
                 return self.copied
             case other:

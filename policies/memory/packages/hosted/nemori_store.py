@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import importlib
 import itertools
 import json
 import os
@@ -58,6 +59,12 @@ class NemoriStore(Store):
                 self.close()
             raise
 
+    @staticmethod
+    def reach() -> None:
+        """Connect to the servers. Raises what says why not."""
+        importlib.import_module("nemori.factory")  # what several threads would load at once later
+        _servers()
+
     async def _open(self, endpoint: Json, source: NemoriStore | None) -> None:
         from nemori.config import MemoryConfig
         from nemori.db.migrations import get_migrations
@@ -71,7 +78,8 @@ class NemoriStore(Store):
         self.batch = config.buffer_size_min
         config.buffer_size_min = config.buffer_size_max = sys.maxsize  # it is written when we say so, not beside us
         self.system = await create_memory_system(config, self.tables, self.vectors)
-        _once(self.system)
+        _call_once(self.system._orchestrator)
+        _tell_that_day(self.system._episode_gen)
         self.bind(endpoint)
         if source is not None:
             for table, columns in COLUMNS.items():
@@ -329,14 +337,21 @@ def _collections(store: Any) -> tuple[str, str]:
     return store._episodes_collection, store._semantic_collection
 
 
-def _once(system: Any) -> None:
-    """Have failed calls not tried again, as the other side does that; give episodes without a time the same day."""
-    execute, generate = system._orchestrator.execute, system._episode_gen.generate
+def _call_once(orchestrator: Any) -> None:
+    """Have failed calls not tried again, as the other side does that."""
+    execute = orchestrator.execute
 
     async def execute_once(request: Any) -> Any:
         reply = await execute(replace(request, retries=1, timeout=SECONDS))
         reply.content = _storable(reply.content)
         return reply
+
+    orchestrator.execute = execute_once
+
+
+def _tell_that_day(generator: Any) -> None:
+    """Give episodes without a time always the same one: prompts show it."""
+    generate = generator.generate
 
     async def generate_that_day(*args: Any) -> Any:
         began = datetime.now(UTC).replace(tzinfo=None)
@@ -345,7 +360,7 @@ def _once(system: Any) -> None:
             episode.created_at = WHEN
         return episode
 
-    system._orchestrator.execute, system._episode_gen.generate = execute_once, generate_that_day
+    generator.generate = generate_that_day
 
 
 @functools.cache

@@ -24,6 +24,11 @@ class Store(ABC):
         """Open a store that is empty or a copy of ``source``; its files, where it has any, are in ``folder``."""
         self.made: list[int] = [*source.made] if source else [0]
 
+    @staticmethod
+    def reach() -> None:
+        """Connect to the servers that stores are on; most are on none."""
+        return
+
     @abstractmethod
     def bind(self, endpoint: Json) -> None:
         """Ask this endpoint from now on."""
