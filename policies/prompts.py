@@ -18,10 +18,12 @@ from ..data.yaml_texts import parse_yaml, read_utf8
 
 def render(template: str, **slots: str) -> str:
     """Fill the named slots in one pass; every other brace, also inside a slot's text, is left alone."""
-    if not slots:
-        return template
-    pattern = "|".join(re.escape(name) for name in slots)
-    return re.sub(rf"\{{({pattern})\}}", lambda match: slots[match[1]], template)
+    return _pattern(tuple(slots)).sub(lambda match: slots[match[1]], template) if slots else template
+
+
+@cache
+def _pattern(slots: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"\{{({'|'.join(map(re.escape, slots))})\}}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from ...data.dialogue.scenario import Question, Scenario
@@ -93,7 +94,7 @@ def probed(question: Question, scenario: Scenario) -> dict[str, Sequence[str]]:
 
 def schema_prompt(template: str, query: str, schema: Mapping[str, Sequence[str]]) -> str:
     """Return how the assistant is asked which of these values its user's states have."""
-    return render(template, query=query, schema=_schema_lines(schema, ",\n"), schema_json=_indented(schema))
+    return render(template, query=query, **_schema_slots(schema, ",\n"))
 
 
 def schema_hints(scenario: Scenario) -> dict[str, str]:
@@ -112,8 +113,7 @@ def user_prompt(template: str, scenario: Scenario, period: int, opening: str, ex
         current_date=scenario.periods[period].period_end.isoformat(),
         query=opening,
         exchange=f"User: {said}\nAssistant: {replied}",
-        schema=_schema_lines(scenario.state_schema, "\n"),
-        schema_json=_indented(scenario.state_schema),
+        **_schema_slots(scenario.state_schema, "\n"),
     )
 
 
@@ -179,9 +179,14 @@ def _numbered(question: Question, compat: Compat) -> str:
     return "\n".join(f"{i}: {choice}" for i, choice in enumerate(choices, 1))
 
 
-def _schema_lines(schema: Mapping[str, Sequence[str]], separator: str) -> str:
-    lines = (f"{json.dumps(info)}: {json.dumps(values, ensure_ascii=False)}" for info, values in schema.items())
-    return separator.join(lines)
+def _schema_slots(schema: Mapping[str, Sequence[str]], separator: str) -> Mapping[str, str]:
+    return _slots_of(tuple((info, tuple(values)) for info, values in schema.items()), separator)
+
+
+@lru_cache(maxsize=1 << 10)
+def _slots_of(schema: tuple[tuple[str, tuple[str, ...]], ...], separator: str) -> Mapping[str, str]:
+    lines = (f"{json.dumps(info)}: {json.dumps(values, ensure_ascii=False)}" for info, values in schema)
+    return {"schema": separator.join(lines), "schema_json": _indented(dict(schema))}
 
 
 def _indented(value: Mapping[str, object]) -> str:

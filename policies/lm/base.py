@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -119,6 +119,11 @@ class Message(Values):
         """Bytes of the content, and of all that says which tool is called how."""
         return sum(len(text.encode("utf-8", "surrogatepass")) for text in self.parts[1:])
 
+    @cached_property
+    def identified(self) -> bytes:
+        """The message as the identity of a request has it."""
+        return _told_apart(self.parts)
+
     @property
     def tokens(self) -> int:
         """What the message takes of memory's budget."""
@@ -141,11 +146,18 @@ class Message(Values):
 
 def identity(*texts: str) -> bytes:
     """Return 16 bytes that tell texts in their order from any others."""
+    return _digest(_told_apart(texts))
+
+
+def _told_apart(texts: Iterable[str]) -> bytes:
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    return b"".join([b"%d %b" % (len(text), text) for text in encoded])
+
+
+def _digest(*parts: bytes) -> bytes:
     digest = hashlib.blake2b(digest_size=16)
-    for text in texts:
-        encoded = text.encode("utf-8", "surrogatepass")
-        digest.update(b"%d " % len(encoded))
-        digest.update(encoded)
+    for part in parts:
+        digest.update(part)
     return digest.digest()
 
 
@@ -196,8 +208,8 @@ class Request:
         """Return 16 bytes that tell what is asked of a model of this name from everything else that may be."""
         settings = self.form, self.temperature, self.max_tokens, self.repeat, *filter(None, [self.reader])
         tools = [text for tool in self.tools for text in (tool.name, tool.description, tool.parameters)]
-        parts = (part for message in self.messages for part in message.parts)
-        return identity(model, *map(str, settings), *tools, *parts)
+        asked = _told_apart([model, *map(str, settings), *tools])
+        return _digest(asked, *[message.identified for message in self.messages])
 
 
 @dataclass(frozen=True, slots=True)

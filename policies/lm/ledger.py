@@ -42,6 +42,8 @@ class Usage(Values):
     @property
     def full(self) -> Usage:
         """The same at the price without the cache."""
+        if self.saved_usd == 0.0:
+            return self
         unknown = self.cost_usd is None or self.saved_usd is None
         cost = None if unknown else (self.cost_usd or 0.0) + (self.saved_usd or 0.0)
         return replace(self, cost_usd=cost, saved_usd=0.0)
@@ -72,21 +74,28 @@ class Spend:
 
     def add(self, usage: Usage, *, calls: int = 1) -> None:
         """Add what so many calls used together."""
-        formats = {} if usage.response_format is None else {usage.response_format: calls}
-        tokens = usage.input_tokens, usage.output_tokens
-        self.add_spend(Spend(calls, calls * usage.cached, *tokens, usage.cost_usd, calls * usage.cut, formats))
+        self.cached += calls * usage.cached
+        self.cut += calls * usage.cut
+        self._add(calls, usage.input_tokens, usage.output_tokens, usage.cost_usd)
+        if usage.response_format is not None:
+            self._add_format(usage.response_format, calls)
 
     def add_spend(self, other: Spend) -> None:
         """Add what ``other`` used."""
-        self.calls += other.calls
         self.cached += other.cached
-        self.input_tokens += other.input_tokens
-        self.output_tokens += other.output_tokens
         self.cut += other.cut
+        self._add(other.calls, other.input_tokens, other.output_tokens, other.cost_usd)
         for kind, count in other.response_formats.items():
-            self.response_formats[kind] = self.response_formats.get(kind, 0) + count
-        unknown = self.cost_usd is None or other.cost_usd is None
-        self.cost_usd = None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0)
+            self._add_format(kind, count)
+
+    def _add(self, calls: int, input_tokens: int, output_tokens: int, cost_usd: float | None) -> None:
+        self.calls += calls
+        self.input_tokens += input_tokens
+        self.output_tokens += output_tokens
+        self.cost_usd = None if self.cost_usd is None or cost_usd is None else self.cost_usd + cost_usd
+
+    def _add_format(self, kind: ResponseFormat, count: int) -> None:
+        self.response_formats[kind] = self.response_formats.get(kind, 0) + count
 
 
 @dataclass(slots=True)

@@ -34,6 +34,8 @@ class BuiltinMemory:
         self._model = model
         self._index = VectorIndex(embedder)
         self._state = MemoryState()
+        self._shown: tuple[tuple[object, ...], Context] | None = None
+        """What was shown last, and what it came from: questions that follow each other mostly bring back the same."""
         self._changing = PerLoop(asyncio.Lock)
 
     async def observe(self, messages: Sequence[Message]) -> list[MemoryEvent]:
@@ -50,16 +52,24 @@ class BuiltinMemory:
     async def context(self, query: str, *, tokens: int | None) -> Context:
         """Return the memories that come back for ``query`` and the buffer, as far as they fit into ``tokens``."""
         policy, state = self.policy, self._state
-        messages = (*state.start, *masked(state.buffer, policy.mask))
-        everything = Context((), messages, policy.prompts.reply, pinned=len(state.start))
+        best: Sequence[int] = ()
         if policy.prompts.reply is not None:
-            best: Sequence[int] = range(len(state.entries))[::-1]
+            best = range(len(state.entries))[::-1]
             if policy.top_k is not None:
                 best = await self._found(query, state, policy.top_k)
-            items = {i: self._item(state.entries[i], rank) for rank, i in enumerate(best)}
-            order = sorted(items) if policy.read.order == "time" else items
-            everything = replace(everything, items=tuple(items[i] for i in order))
-        return within(everything, tokens, buffer_share=policy.buffer_share / 100)
+        source = state, policy, tuple(best), tokens
+        if self._shown is None or self._shown[0] != source:
+            everything = self._everything(policy, state, best)
+            self._shown = source, within(everything, tokens, buffer_share=policy.buffer_share / 100)
+        return self._shown[1]
+
+    def _everything(self, policy: MemoryPolicy, state: MemoryState, best: Sequence[int]) -> Context:
+        """Return the buffer and the memories at some places, however much that is."""
+        messages = (*state.start, *masked(state.buffer, policy.mask))
+        items = {i: self._item(state.entries[i], rank) for rank, i in enumerate(best)}
+        order = sorted(items) if policy.read.order == "time" else items
+        shown = tuple(items[i] for i in order)
+        return Context(shown, messages, policy.prompts.reply, pinned=len(state.start))
 
     async def listing(self) -> list[Item]:
         """Return all memories, oldest write first."""
@@ -107,6 +117,7 @@ class BuiltinMemory:
             entries = tuple(entry.without(what, ids) for entry in kept)
             start, buffer = _without(state.start, what), _without(state.buffer, what)
             self._index.forget(lambda line: line in gone or what(line))
+            self._shown = None
             self._state = replace(state, start=start, buffer=buffer, entries=entries, _known=((), ()))
             return _size(state) - _size(self._state)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from ...text import sentences
 from ..base import Message
@@ -34,8 +35,14 @@ def find_choices(text: str) -> tuple[str, list[str]] | None:
 
 def find_schema(text: str) -> dict[str, tuple[str, ...]]:
     """Find lines ``"key": ["choice", ...]``; empty when there are none."""
-    lines = ((name, value_of(choices)) for name, choices in _PROBE_LINE.findall(text))
-    return {name: tuple(map(str, choices)) for name, choices in lines if choices is not None}
+    lines = ((name, _choices_in(line)) for name, line in _PROBE_LINE.findall(text))
+    return {name: choices for name, choices in lines if choices is not None}
+
+
+@lru_cache(maxsize=4096)
+def _choices_in(line: str) -> tuple[str, ...] | None:
+    choices = value_of(line)
+    return None if choices is None else tuple(map(str, choices))
 
 
 def answer_choices(query: str, options: Sequence[str], history: Sequence[Message], reading: Reading) -> str:

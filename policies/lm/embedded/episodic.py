@@ -33,6 +33,10 @@ _NEXT = {
     "Candidate Episodes to Merge With": "Your Task",
 }
 """Headings, and those that follow them."""
+_SECTIONS = {
+    heading: re.compile(_SECTION.format(heading, following), re.MULTILINE | re.DOTALL)
+    for heading, following in _NEXT.items()
+}
 _TURN = re.compile(
     r"^(?:(?P<number>\d+)\. )?(?:\[(?P<time>\d{4}-\d\d-\d\d[^\]\n]*)\] )?(?P<role>user|assistant|system|tool): ", re.M
 )
@@ -153,7 +157,7 @@ _ANSWERS: Mapping[str, Callable[[str, str], str | None]] = {
 
 
 def _section(text: str, heading: str) -> str | None:
-    found = re.search(_SECTION.format(heading, _NEXT[heading]), text, re.MULTILINE | re.DOTALL)
+    found = _SECTIONS[heading].search(text) if heading in text else None
     return found[1] if found else None
 
 

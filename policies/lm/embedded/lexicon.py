@@ -24,16 +24,16 @@ def kin(text: str) -> frozenset[str]:
     words = words_in_order(text)
     stemmed = tuple(stem(word) for word in words)
     groups, exact = _groups("lexicon.json"), _groups("lexicon_exact.json")
+    longest = _longest("lexicon.json")
     touched: set[str] = set()
     place = 0
     while place < len(words):
-        step = 1
-        for length in range(min(LONGEST_PHRASE, len(words) - place), 0, -1):
-            names = groups.get(stemmed[place : place + length]) or (length == 1 and exact.get((words[place],)))
-            if names:
-                touched.update(names)
-                step = length
+        step, names = 1, exact.get((words[place],), ())
+        for length in range(min(longest.get(stemmed[place], 0), len(words) - place), 0, -1):
+            if found := groups.get(stemmed[place : place + length]):
+                step, names = length, found
                 break
+        touched.update(names)
         place += step
     return frozenset(touched)
 
@@ -66,3 +66,12 @@ def _groups(name: str) -> Mapping[tuple[str, ...], tuple[str, ...]]:
         for phrase in phrases:
             names_of.setdefault(tuple(form(word) for word in words_in_order(str(phrase))), set()).add(KIN_SIGN + group)
     return {words: tuple(sorted(names)) for words, names in names_of.items() if words}
+
+
+@cache
+def _longest(name: str) -> Mapping[str, int]:
+    """Return the words of the longest phrase that begins with each word."""
+    longest: dict[str, int] = {}
+    for phrase in sorted(_groups(name), key=len):
+        longest[phrase[0]] = min(len(phrase), LONGEST_PHRASE)
+    return longest

@@ -85,16 +85,36 @@ class ReadText:
         count = len(self)
         seen = np.bincount(self.words, minlength=len(self.codes))
         rare = np.log((1 + count) / np.maximum(seen, 1)) / math.log(1 + count)
-        return np.asarray(np.where(self.codes % 2, KIN_WORTH, 1.0) * rare)
+        return np.asarray(np.where(self.of_groups, KIN_WORTH, 1.0) * rare)
+
+    @cached_property
+    def squares(self) -> Floats:
+        """Each different word's squared worth."""
+        return np.asarray(self.worth**2)
 
     @cached_property
     def masses(self) -> Floats:
         """Each sentence's sum of squared worths."""
-        return self.sums(self.worth**2)
+        return self.sums(self.squares)
+
+    @cached_property
+    def of_groups(self) -> NDArray[np.bool_]:
+        """Which of the different words name a group of kindred words."""
+        return np.asarray(self.codes % 2 == 1)
 
     def sums(self, values: Floats) -> Floats:
         """Return each sentence's sum of a value of its words; ``values`` are aligned with ``codes``."""
         return np.asarray(np.bincount(self.owners, weights=values[self.words], minlength=len(self)), dtype=float)
+
+    def sums_of_each(self, values: Floats) -> Floats:
+        """Return each sentence's sums of several values, of shape (sentences, values); they have shape (values, codes).
+
+        They are added up in the order of ``sums``.
+        """
+        count = len(values)
+        places = np.add.outer(np.arange(0, count * len(self), len(self)), self.owners)
+        each = np.bincount(places.ravel(), weights=values[:, self.words].ravel(), minlength=count * len(self))
+        return np.ascontiguousarray(each.reshape(count, len(self)).T)
 
     def find(self, codes: Codes) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Tell which different words are among these, aligned with ``self.codes``, and which of these there are."""
@@ -103,6 +123,15 @@ class ReadText:
         among = np.zeros(len(self.codes), dtype=bool)
         among[places[there]] = True
         return among, there
+
+    def held_by(self, options: tuple[Words, ...]) -> Floats:
+        """Tell with 1 which different words each option has, of shape (options, codes); 0 elsewhere."""
+        codes, owners = _codes_of_each(options)
+        places = self.codes.searchsorted(codes)
+        there = self._codes_and_end[places] == codes
+        held = np.zeros((len(options), len(self.codes)))
+        held[owners[there], places[there]] = 1.0
+        return held
 
     @cached_property
     def age(self) -> Floats:
@@ -113,6 +142,13 @@ class ReadText:
     def quantities(self) -> tuple[tuple[int, Quantity], ...]:
         """What is counted, with the sentence that says it."""
         return tuple((i, q) for i, sentence in enumerate(self.sentences) for q in sentence.said.quantities)
+
+
+@lru_cache(maxsize=1 << 12)
+def _codes_of_each(options: tuple[Words, ...]) -> tuple[Codes, NDArray[np.intp]]:
+    """Return the numbers of all options' words, and the option of each."""
+    codes = [option.codes for option in options]
+    return np.concatenate(codes), np.repeat(np.arange(len(codes)), [len(code) for code in codes])
 
 
 def read_messages(messages: Sequence[Message]) -> ReadText:
@@ -146,9 +182,10 @@ def attend(context: ReadText, cue: frozenset[str], reading: Reading) -> Floats:
         return np.zeros(0)
     codes = codes_of(cue)
     known, there = context.find(codes)
-    shared = context.sums(known * context.worth**2)
+    shared = context.sums(known * context.squares)
     unknown = codes[~there]
-    mass = math.fsum(context.worth[known] ** 2) + math.fsum(np.where(unknown % 2, KIN_WORTH, 1.0) ** 2)
+    kindred = np.count_nonzero(unknown % 2)
+    mass = math.fsum(context.squares[known]) + (len(unknown) - kindred + kindred * KIN_WORTH**2)
     norms = np.sqrt(context.masses * mass)
     like = np.divide(shared, norms, out=np.zeros(len(context)), where=(shared > 0) & (norms > 0))
     odds = reading.sharpness * np.log(BLUR + like / (like.max() or 1.0)) + reading.voice * context.voice
@@ -163,9 +200,9 @@ def votes(context: ReadText, options: Sequence[Words], reading: Reading) -> Floa
     Only what tells the options apart counts, the more the fewer of them have it. A sentence speaks for several in
     proportion, and the louder the more it says.
     """
-    held = np.array([context.find(option.codes)[0] for option in options], dtype=float).T
-    telling = np.sqrt(1.0 - held.mean(axis=1)) * np.where(context.codes % 2, reading.kinship, 1.0)
-    spoken = np.stack([context.sums(telling * column) for column in held.T], axis=1)
+    held = context.held_by(tuple(options))
+    telling = np.sqrt(1.0 - held.mean(axis=0)) * np.where(context.of_groups, reading.kinship, 1.0)
+    spoken = context.sums_of_each(telling * held)
     for place, quantity in context.quantities:
         fits = np.array([any(quantity.within(other) for other in option.quantities) for option in options], dtype=float)
         if 0 < fits.sum() < len(options):

@@ -178,16 +178,24 @@ def _sentences(role: str, content: str) -> Iterator[Sentence]:
         day, content = prefix[1], content[prefix.end() :]
     for line in content.splitlines():
         if role == "system" and line.startswith("- "):
-            of_user = _OF_USER.match(line)
-            noted = _voice(("my " if of_user[1] else "I ") + line[of_user.end() :]) if of_user else None
-            voice = NOBODY if line.startswith("- assistant:") else OTHER if line.startswith("- user:") else noted
-        if _TIME.match(line):  # a line of its own, which the reader does not carry over to the next
-            continue
+            voice = _voice_of_note(line)
         yield from _line_sentences(line, voice, day)
 
 
 @lru_cache(maxsize=1 << 15)
+def _voice_of_note(line: str) -> float | None:
+    if line.startswith("- assistant:"):
+        return NOBODY
+    if line.startswith("- user:"):
+        return OTHER
+    of_user = _OF_USER.match(line)
+    return _voice(("my " if of_user[1] else "I ") + line[of_user.end() :]) if of_user else None
+
+
+@lru_cache(maxsize=1 << 15)
 def _line_sentences(line: str, voice: float | None, day: str) -> tuple[Sentence, ...]:
+    if _TIME.match(line):  # a line of its own, which the reader does not carry over to the next
+        return ()
     dated = _DATED.search(line)
     text = _DATED.sub("", line).removeprefix("- ").removeprefix("user: ").removeprefix("assistant: ")
     return tuple(_sentence(piece, voice, dated[1] if dated else day) for piece in sentences(text))
