@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from optuna.storages._rdb.storage import _VersionManager
 from sqlalchemy import Engine, event
 
 from engine import docker_engine
@@ -30,6 +31,22 @@ settings.register_profile("exploring", deadline=None)
 def _do_not_wait_for_the_disk(connection: Any, _: Any) -> None:
     if isinstance(connection, sqlite3.Connection):
         connection.execute("PRAGMA synchronous = OFF")
+
+
+def _read_optunas_migrations_once() -> None:
+    """Each study that is opened reads them again, which takes a fifth of a second; they are the same for all."""
+    read = _VersionManager._create_alembic_script
+    known: list[Any] = []
+
+    def read_once(self: _VersionManager) -> Any:
+        if not known:
+            known.append(read(self))
+        return known[0]
+
+    _VersionManager._create_alembic_script = read_once  # type: ignore[method-assign]
+
+
+_read_optunas_migrations_once()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

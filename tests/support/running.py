@@ -26,7 +26,7 @@ from mnemotune.policies.lm import Completion, Ledger, Request
 from mnemotune.policies.lm.chain import NO_CALLS
 from mnemotune.policies.lm.embedded import EmbeddedModel
 
-SIZES = {"train": 2, "validation": 6, "test": 3}
+SIZES = {"train": 2, "validation": 4, "test": 3}
 TRIAL_2 = "    2  "
 """How the line of trial 2 begins."""
 

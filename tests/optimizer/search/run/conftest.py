@@ -24,9 +24,9 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def configured(people: Path) -> Callable[..., Config]:
     """Make the config of a small run whose seed policy forgets nearly everything."""
     text = (
-        f"{{data: {people}, splits: {{train: 2, validation: 6, test: 3}}, baselines: [native],"
+        f"{{data: {people}, splits: {{train: 2, validation: 4, test: 3}}, baselines: [native],"
         " seed_policy: {write: {mode: none}, update_every: 2, buffer_size: 0},"
-        " search: {seed: 1, generations: 2, candidates: 2, broad_start: 0, budget: {calls: 20000}}}"
+        " search: {seed: 3, generations: 2, candidates: 2, broad_start: 0, budget: {calls: 20000}}}"
     )
     return lambda *overrides: parse_config(text, where="test", overrides=overrides)
 

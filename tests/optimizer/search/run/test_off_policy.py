@@ -22,7 +22,7 @@ def test_off_policy_candidates_listen_to_recorded_talks_and_the_sealed_test_talk
     outcome = go_on(runs / "off")
     assert (runs / "off" / "talks" / "episodes.jsonl").read_bytes() == recorded, "talks are recorded once"
     talks = read_transcripts(runs / "off" / "talks")
-    assert len(talks) == 8, "train and validation users, and nobody else"
+    assert len(talks) == 6, "train and validation users, and nobody else"
     assert not talks.keys() & outcome.test.rows["seed"].by_group.keys()
     assert outcome.test.rows["evolved"].spend.by_role["reply"].calls > 0
     rounds = sum(len(list(stage.heard)) for talk in talks.values() for stage in talk.stages)

@@ -230,7 +230,7 @@ def test_the_first_line_says_who_takes_part_and_what_may_be_spent(
     assert (
         screen.getvalue().split()
         == (
-            "2 train, 6 validation and 3 sealed test users; at most 20,000 calls, "
+            "2 train, 4 validation and 3 sealed test users; at most 20,000 calls, "
             f"{reserve:,} of them kept for the sealed test; model: embedded, "
             f"embedder: {finished.config.embedder}, no limit on the context"
         ).split()
