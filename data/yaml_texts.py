@@ -8,9 +8,19 @@ from typing import Any
 
 import yaml
 
+from .resources import load_yaml
+
 
 def parse_yaml(text: str) -> Any:
     """Return what a YAML text holds. Raises ValueError, whose message is one line, when it is not YAML."""
+    try:
+        return load_yaml(text)
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
+        return _parse_slowly(text)
+
+
+def _parse_slowly(text: str) -> Any:
+    """Parse it by the loader that says best where the fault is."""
     try:
         return yaml.safe_load(text)
     except RecursionError:
