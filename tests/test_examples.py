@@ -27,7 +27,7 @@ EXAMPLES = ROOT / "examples"
 @pytest.fixture(scope="module")
 def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Users whose lives are cut short."""
-    return write_people(tmp_path_factory.mktemp("people"), users=6, periods=2, questions=2)
+    return write_people(tmp_path_factory.mktemp("people"), users=6, periods=2, questions=3)
 
 
 def typed(example: str, lines: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:

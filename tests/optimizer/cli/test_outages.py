@@ -66,7 +66,7 @@ def test_a_run_waits_for_an_endpoint_that_is_gone_for_a_while_invariant_1(
 def test_a_run_that_waits_in_vain_ends_with_the_command_that_goes_on_invariant_2(
     cli: Any, remote: Path, server: Any, clean: Table
 ) -> None:
-    proxy = FaultProxy(server.url, lambda number, _: "closed" if number >= 100 else None)
+    proxy = FaultProxy(server.url, lambda number, _: "closed" if number >= 40 else None)
     with in_thread(proxy) as url:
         there = f"endpoint.base_url={url}"
         short = "endpoint.longest_outage_seconds=1"

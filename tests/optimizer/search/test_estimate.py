@@ -122,13 +122,13 @@ def test_what_a_later_policy_repeats_is_not_counted(configured: Make, splits: Sp
     assert calls(told) < calls(more)
 
 
-@pytest.mark.parametrize("end", ["search.budget.calls=4500", "search.generations=1"])
+@pytest.mark.parametrize("end", ["search.budget.calls=4000", "search.generations=1"])
 def test_a_search_that_ends_with_its_broad_start_has_found_nothing_that_takes_more(
     configured: Make, splits: Splits, rehearsal: Rehearsal, end: str
 ) -> None:
     """Of a budget in calls, a broad start has all before later candidates have any."""
     rehearsal = unrepeated(rehearsal)
-    few, more = (estimate(configured(until), splits, rehearsal) for until in (end, "search.budget.calls=9000"))
+    few, more = (estimate(configured(until), splits, rehearsal) for until in (end, "search.budget.calls=7500"))
     assert few.candidates <= 16 < more.candidates
     test = sum(
         (rehearsal.takes(load_policy(name), tasks_of(splits.test)) for name in ("native", "awe", "awi")), NOTHING
@@ -162,7 +162,7 @@ def test_a_screen_that_learned_from_another_model_is_not_counted_on(
     assert calls(estimate(configured("search.screening={}"), splits, rehearsal)) < calls(plain)
 
 
-@pytest.mark.parametrize("limit", [5500, 6000, 7000, 10**9])
+@pytest.mark.parametrize("limit", [4500, 5000, 6500, 10**9])
 def test_calls_stay_within_the_budget_and_grow_with_it_invariant_1(
     configured: Make, splits: Splits, rehearsal: Rehearsal, limit: int
 ) -> None:

@@ -26,7 +26,7 @@ def configured(people: Path) -> Callable[..., Config]:
     text = (
         f"{{data: {people}, splits: {{train: 2, validation: 4, test: 3}}, baselines: [native],"
         " seed_policy: {write: {mode: none}, update_every: 2, buffer_size: 0},"
-        " search: {seed: 3, generations: 2, candidates: 2, broad_start: 0, budget: {calls: 20000}}}"
+        " search: {seed: 1, generations: 2, candidates: 2, broad_start: 0, budget: {calls: 20000}}}"
     )
     return lambda *overrides: parse_config(text, where="test", overrides=overrides)
 

@@ -61,7 +61,7 @@ def test_a_run_that_is_stopped_again_and_again_gets_there_invariant_1(
     tested = max(row.spend.total.calls for row in finished.test.rows.values())
     for start in (lambda: go(configured(), folder), *[lambda: go_on(folder)] * 12):
         with pytest.MonkeyPatch.context() as patched:
-            no_calls(patched, after=max(largest, tested) + 300)
+            no_calls(patched, after=max(largest, tested) + 100)
             try:
                 outcome = start()
                 break
