@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import time
 from typing import Any
 
 from ..outside import OutsideFault
@@ -45,11 +46,11 @@ class Shell:
         end = secrets.token_hex(16)  # no command can know how its output ends
         line = f"{end} {seconds} {most} {seconds + 2} {_encoded(command)}\n"
         if not self._send(line):
-            self._again()
+            self._again(0)
             self._send(line)
         output, status = self._read(end, most)
         if status is None:
-            self._again()
+            self._again(seconds + 2)
             return b"", KILLED  # how much of the output came through is chance
         return output, status
 
@@ -83,13 +84,20 @@ class Shell:
                 return bytes(output[: found.start()][:most]), int(found[1])
         return bytes(output[:most]), None
 
-    def _again(self) -> None:
-        """Start another one, where a command has ended this one. Raises OutsideFault where it was the container."""
-        self.close()
-        self._open()
-        end = secrets.token_hex(16)
-        if not self._send(f"{end} 10 1 12 :\n") or self._read(end, 0) != (b"", 0):
-            raise OutsideFault(f"container {self._container[:12]} has ended")
+    def _again(self, patience: int) -> None:
+        """Start another one, where a command has ended this one. Raises OutsideFault where it was the container.
+
+        While the command's processes are all that there may be, none can be started; they end within ``patience``
+        seconds.
+        """
+        for left in reversed(range(patience + 1)):
+            self.close()
+            self._open()
+            end = secrets.token_hex(16)
+            if self._send(f"{end} 10 1 12 :\n") and self._read(end, 0) == (b"", 0):
+                return
+            time.sleep(min(left, 1))
+        raise OutsideFault(f"container {self._container[:12]} has ended")
 
 
 def _encoded(command: str) -> str:
