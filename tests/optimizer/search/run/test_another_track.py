@@ -100,7 +100,7 @@ def test_its_report_speaks_of_its_own_groups(evolved: Path) -> None:
 
 
 def test_what_is_printed_speaks_of_its_own_groups(config: Path, tmp_path: Path) -> None:
-    settings = ["--set", "search.generations=0", "--set", "baselines=[]"]
+    settings = ["--set", "search.generations=0", "--set", "baselines=[]", "--set", "tracking=none"]
     done = CliRunner().invoke(app, ["evolve", str(config), *settings, "--out", str(tmp_path / "run")])
     assert done.exit_code == 0, done.output
     assert done.stderr.startswith("4 train, 4 validation and 4 sealed test writers; at most 20,000 calls")
@@ -109,10 +109,10 @@ def test_what_is_printed_speaks_of_its_own_groups(config: Path, tmp_path: Path) 
 
 
 def test_its_candidates_can_be_screened(config: Path, tmp_path: Path) -> None:
-    settings = ["--set", "search.screening={drop: 0.5}", "--set", "search.generations=1"]
+    settings = ["--set", "search.screening={drop: 0.5}", "--set", "search.generations=1", "--set", "tracking=none"]
     run("evolve", config, *settings, "--out", tmp_path / "run", "--json")
 
 
 def test_a_task_with_a_single_stage_races_without_a_first_look(config: Path, tmp_path: Path) -> None:
-    settings = ["--set", "data=letters:12:1", "--set", "search.generations=1"]
+    settings = ["--set", "data=letters:12:1", "--set", "search.generations=1", "--set", "tracking=none"]
     run("evolve", config, *settings, "--out", tmp_path / "run", "--json")
