@@ -65,7 +65,7 @@ def embedded_calls(outcome: Outcome) -> Any:
 def test_a_stopped_run_pays_for_no_text_twice_invariants_1_and_3(
     searching: Callable[..., Config], embeddings: EmbeddingServer, runs: Path, kit: Any
 ) -> None:
-    config = searching()
+    config = searching("tracking=none")
     whole = go(config, runs / "whole", views=True)
     calls = len(embeddings.asked)
     assert embeddings.most == 1
