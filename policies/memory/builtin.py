@@ -57,11 +57,14 @@ class BuiltinMemory:
             best = range(len(state.entries))[::-1]
             if policy.top_k is not None:
                 best = await self._found(query, state, policy.top_k)
-        source = state, policy, tuple(best), tokens
-        if self._shown is None or self._shown[0] != source:
-            everything = self._everything(policy, state, best)
-            self._shown = source, within(everything, tokens, buffer_share=policy.buffer_share / 100)
-        return self._shown[1]
+        source, last = (state, policy, tuple(best), tokens), self._shown
+        if last is not None and last[0] == source:
+            return last[1]
+        everything = self._everything(policy, state, best)
+        shown = within(everything, tokens, buffer_share=policy.buffer_share / 100)
+        if state is self._state:  # else something was forgotten meanwhile, perhaps
+            self._shown = source, shown
+        return shown
 
     def _everything(self, policy: MemoryPolicy, state: MemoryState, best: Sequence[int]) -> Context:
         """Return the buffer and the memories at some places, however much that is."""

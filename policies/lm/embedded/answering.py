@@ -35,13 +35,13 @@ def find_choices(text: str) -> tuple[str, list[str]] | None:
 
 def find_schema(text: str) -> dict[str, tuple[str, ...]]:
     """Find lines ``"key": ["choice", ...]``; empty when there are none."""
-    lines = ((name, _choices_in(line)) for name, line in _PROBE_LINE.findall(text))
+    lines = ((name, _choices_in(listed)) for name, listed in _PROBE_LINE.findall(text))
     return {name: choices for name, choices in lines if choices is not None}
 
 
 @lru_cache(maxsize=4096)
-def _choices_in(line: str) -> tuple[str, ...] | None:
-    choices = value_of(line)
+def _choices_in(listed: str) -> tuple[str, ...] | None:
+    choices = value_of(listed)
     return None if choices is None else tuple(map(str, choices))
 
 

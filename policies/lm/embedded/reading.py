@@ -107,9 +107,9 @@ class ReadText:
         return np.asarray(np.bincount(self.owners, weights=values[self.words], minlength=len(self)), dtype=float)
 
     def sums_of_each(self, values: Floats) -> Floats:
-        """Return each sentence's sums of several values, of shape (sentences, values); they have shape (values, codes).
+        """Return each sentence's sums of several rows of values, of shape (sentences, rows), as ``sums`` adds them up.
 
-        They are added up in the order of ``sums``.
+        ``values`` have the shape (rows, codes).
         """
         count = len(values)
         places = np.add.outer(np.arange(0, count * len(self), len(self)), self.owners)

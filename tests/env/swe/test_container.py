@@ -92,6 +92,12 @@ async def test_processes_memory_and_room_are_bounded(say: Say) -> None:
     assert await say("echo still here") == "still here"
 
 
+async def test_a_container_that_is_full_without_its_shell_is_waited_for(say: Say) -> None:
+    fill = "while True:\n try: os.fork() or (time.sleep(3), os._exit(0))\n except OSError: break\ntime.sleep(3)"
+    assert "[killed" in await say(f"python3 -c 'import os, time\nos.kill(-1, 9)\n{fill}'")
+    assert await say("echo still here") == "still here"
+
+
 async def test_a_command_that_no_program_could_take_is_refused_as_a_shell_does_it(say: Say) -> None:
     assert await say("echo " + "x" * 120_000) == "sh: argument list too long\n[exit status 126]"
     assert await say("echo \udcff") == "?"
