@@ -55,13 +55,21 @@ class Image(Values):
     """Whether it is the base that is made on the machine; else its own user writes wherever that user may."""
 
 
-# The first process: it waits for the end of its life. What is left to it is forgotten at once, so that none of the
-# processes that a container may have is taken up by one that has ended.
-LIFE = "import signal, sys, time; signal.signal(signal.SIGCHLD, signal.SIG_IGN); time.sleep(int(sys.argv[1]))"
-# The same in a shell. What it starts, a command's end may kill: an empty answer of `date` is none.
-LIFE_OF_OTHERS = """until now=$(date +%s) && [ "$now" ]; do :; done
+# The first process: it waits for the end of its life, and ends all others at a signal. What is left to it is forgotten
+# at once, so that none of the processes that a container may have is taken up by one that has ended.
+LIFE = """import contextlib, os, signal, sys, time
+def end_others(*_):
+    with contextlib.suppress(ProcessLookupError): os.kill(-1, signal.SIGKILL)
+signal.signal(signal.SIGUSR1, end_others)
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+time.sleep(int(sys.argv[1]))
+"""
+# The same in a shell. What it starts, a command's end may kill: an empty answer of `date` is none. Where it can start
+# nothing, as there is no room, `command eval` keeps the shell from ending.
+LIFE_OF_OTHERS = """trap 'kill -s KILL -- -1' USR1
+until now=$(date +%s) && [ "$now" ]; do :; done
 end=$((now + $1))
-while [ -z "$now" ] || [ "$now" -lt "$end" ]; do sleep 60 & wait; now=$(date +%s); done
+while [ -z "$now" ] || [ "$now" -lt "$end" ]; do command eval 'sleep 60 & wait'; command eval 'now=$(date +%s)'; done
 """
 UNPACK = f"""import base64, json, os, sys, zlib
 for path, text in json.loads(zlib.decompress(base64.b64decode("".join(sys.argv[1:])))).items():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import time
 from typing import Any
 
 from ..outside import OutsideFault
@@ -30,6 +29,10 @@ done
 """
 
 
+TRIES = 5
+"""How often another shell is started: the signal that ends all others may reach the first one late."""
+
+
 class Shell:
     """A shell that waits for commands. Its methods wait for the engine: call them in a thread."""
 
@@ -46,11 +49,11 @@ class Shell:
         end = secrets.token_hex(16)  # no command can know how its output ends
         line = f"{end} {seconds} {most} {seconds + 2} {_encoded(command)}\n"
         if not self._send(line):
-            self._again(0)
+            self._again()
             self._send(line)
         output, status = self._read(end, most)
         if status is None:
-            self._again(seconds + 2)
+            self._again()
             return b"", KILLED  # how much of the output came through is chance
         return output, status
 
@@ -74,29 +77,31 @@ class Shell:
         return True
 
     def _read(self, end: str, most: int) -> tuple[bytes, int | None]:
-        """Return what comes before the end of a command's output, and the status there; None where there is no end."""
+        """Return what comes before the end of a command's output, and the status there.
+
+        The status is None where the shell has ended, or what was to tell the status.
+        """
         from docker.utils.socket import frames_iter
 
-        output, last = bytearray(), re.compile(rb"\n%s (\d+)\n\Z" % end.encode())
+        output, last = bytearray(), re.compile(rb"\n%s (\d*)\n\Z" % end.encode())
         for _, piece in frames_iter(self._socket, tty=False):
             output += piece
             if found := last.search(output, max(0, len(output) - 60)):
-                return bytes(output[: found.start()][:most]), int(found[1])
+                return bytes(output[: found.start()][:most]), int(found[1]) if found[1] else None
         return bytes(output[:most]), None
 
-    def _again(self, patience: int) -> None:
+    def _again(self) -> None:
         """Start another one, where a command has ended this one. Raises OutsideFault where it was the container.
 
-        While the command's processes are all that there may be, none can be started; they end within ``patience``
-        seconds.
+        The container's first process ends all others before: they may be as many as there may be.
         """
-        for left in reversed(range(patience + 1)):
+        for _ in range(TRIES):
             self.close()
+            self._api.kill(self._container, "SIGUSR1")
             self._open()
             end = secrets.token_hex(16)
             if self._send(f"{end} 10 1 12 :\n") and self._read(end, 0) == (b"", 0):
                 return
-            time.sleep(min(left, 1))
         raise OutsideFault(f"container {self._container[:12]} has ended")
 
 

@@ -92,9 +92,17 @@ async def test_processes_memory_and_room_are_bounded(say: Say) -> None:
     assert await say("echo still here") == "still here"
 
 
-async def test_a_container_that_is_full_without_its_shell_is_waited_for(say: Say) -> None:
-    fill = "while True:\n try: os.fork() or (time.sleep(3), os._exit(0))\n except OSError: break\ntime.sleep(3)"
+@pytest.mark.parametrize("left", [20, 24, 26, 28, 31])
+async def test_a_container_that_is_full_or_nearly_so_without_its_shell_is_emptied(say: Say, left: int) -> None:
+    fill = f"for _ in range({left}): os.fork() or (time.sleep(60), os._exit(0))"
     assert "[killed" in await say(f"python3 -c 'import os, time\nos.kill(-1, 9)\n{fill}'")
+    assert await say("echo still here") == "still here"
+    assert await say("cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'sleep.[6]0'") == "0\n[exit status 1]"
+
+
+async def test_a_command_that_ends_what_tells_its_status_is_told_as_killed(say: Say) -> None:
+    teller = "$(cut -d ' ' -f 4 /proc/$PPID/stat)"
+    assert "[killed" in await say(f"echo a; kill -9 {teller}; sleep 1; echo b")
     assert await say("echo still here") == "still here"
 
 

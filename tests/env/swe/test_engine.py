@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -237,22 +237,54 @@ async def test_an_image_that_breaks_off_on_its_way_keeps_the_run_waiting() -> No
         registry.shutdown()
 
 
-@pytest.mark.usefixtures("engine")
-async def test_an_image_of_another_making_is_used_with_its_own_user() -> None:
-    engine = await Engine.start()
-    made = await engine.open(base_image(), {}, Limits())
+@pytest.fixture
+async def published(engine: str) -> AsyncIterator[Image]:
+    """An image that is not the base, which containers are opened from as they are from what others have published."""
+    opened = await Engine.start()
+    await (await opened.open(base_image(), {}, Limits())).aclose()
+    await opened.aclose()
     client = docker.from_env()
     client.images.get(base_image().name).tag("mnemotune-test", "published")
-    container = await engine.open(Image("mnemotune-test:published", "/tmp", made=False), {}, Limits())  # noqa: S108
+    yield Image("mnemotune-test:published", "/tmp", made=False)  # noqa: S108
+    client.images.remove("mnemotune-test:published")
+    client.close()
+
+
+async def test_an_image_of_another_making_is_used_with_its_own_user(published: Image) -> None:
+    engine = await Engine.start()
+    container = await engine.open(published, {}, Limits())
     assert await container.act("id -u; pwd; echo x > a; cat a") == "0\n/tmp\nx"
     assert await container.act("sleep 60 & echo b") == "b"
     assert await container.act("grep CapEff /proc/self/status") == "CapEff:\t0000000000000000"
     for number in range(60):  # what each kills at its end may be the first process's own
         assert await container.act(f"echo {number}") == str(number)
     await engine.aclose()
-    client.images.remove("mnemotune-test:published")
-    client.close()
-    assert made.id not in [one["Id"] for one in ours()]
+    assert container.id not in [one["Id"] for one in ours()]
+
+
+async def test_a_container_of_another_making_outlives_commands_that_leave_no_room_for_a_process(
+    published: Image,
+) -> None:
+    engine = await Engine.start()
+    container = await engine.open(published, {}, Limits(seconds=3, processes=32))
+    bomb = """import os, time
+def fill():
+    while True:
+        try: os.fork() or (time.sleep(60), os._exit(0))
+        except OSError: return
+ends_all = %r
+if ends_all: os.kill(-1, 9)
+while True:
+    fill()
+    for one in filter(str.isdecimal, os.listdir("/proc")):
+        try: of_first = open(f"/proc/{one}/stat").read().split(" ")[1:4:2] == ["(sleep)", "1"]
+        except OSError: continue
+        if of_first: os.kill(int(one), 9); fill()
+"""
+    for ends_all in (True, False):
+        assert "[killed" in await container.act(f"python3 -c '{bomb % ends_all}'")
+        assert await container.act("echo still here") == "still here"
+    await engine.aclose()
 
 
 async def test_where_no_engine_answers_one_line_says_what_to_do(
