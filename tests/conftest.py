@@ -10,10 +10,11 @@ import os
 import sqlite3
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 from optuna.storages._rdb.storage import _VersionManager
 from sqlalchemy import Engine, event
@@ -57,6 +58,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     usual = "thorough" if config.getoption("--all") else "steady"
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", usual))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, Any, Any]:
+    """Let one worker read the tests first: it compiles what the others would compile too."""
+    worker: dict[str, Any] | None = getattr(session.config, "workerinput", None)
+    if worker is None or session.config.cache is None:
+        return (yield)
+    folder = session.config.cache.mkdir("reading")
+    with FileLock(folder / "lock"):
+        last = folder / "last"
+        if not last.exists() or last.read_text() != worker["testrunuid"]:
+            last.write_text(worker["testrunuid"])
+            return (yield)
+    return (yield)
 
 
 def pytest_collection_finish() -> None:
