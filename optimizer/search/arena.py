@@ -354,8 +354,9 @@ def has_lost(rival: Mapping[str, float], scores: Mapping[str, float]) -> bool:
     if len(pairs) < 2:
         return False
     ours, theirs = zip(*pairs, strict=True)
-    test = wilcoxon(ours, theirs, alternative="less", zero_method="zsplit")
-    return bool(test.pvalue < LOST) and nan_mean(ours) < nan_mean(theirs)
+    if nan_mean(ours) >= nan_mean(theirs):  # the test takes far longer
+        return False
+    return bool(wilcoxon(ours, theirs, alternative="less", zero_method="zsplit").pvalue < LOST)
 
 
 def difference_text(difference: Estimate) -> str:
