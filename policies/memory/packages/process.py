@@ -38,8 +38,8 @@ DATABASES = ("nemori-package",)
 """Packages that keep their memories in PostgreSQL."""
 NO_EXTRAS = ("nemori-package",)
 """Packages on no package index, which no extra can name."""
-SECONDS_TO_REACH = 60.0
-"""In which a package is loaded and reaches its database."""
+SECONDS_TO_REACH = 180.0
+"""In which a package is loaded and reaches its database: a machine with much to do is slow."""
 SECONDS_TO_END = 10.0
 """In which a process removes what it has kept elsewhere; then it is killed."""
 LAST_CHARACTERS = 500
@@ -118,8 +118,8 @@ class Process:
         await asyncio.shield(asyncio.to_thread(self._send, line))
         return await asyncio.wrap_future(future)
 
-    def reach_database(self) -> None:
-        """Have the package connect to its database. Raises PackageError where it cannot, and ends the process."""
+    def reach(self) -> None:
+        """Have the package loaded, and connect to its database. Raises PackageError without, and ends the process."""
         number, future = next(self._numbers), Future[Any]()
         self._waiting[number] = future, {}
         self._send(json.dumps({"id": number, "op": "reach"}) + "\n")
@@ -128,7 +128,9 @@ class Process:
         except (MemoryFault, TimeoutError) as error:
             self.end()
             why = str(error) or f"{self.package}: no answer within {SECONDS_TO_REACH:.0f} s"
-            raise PackageError(f"backend: {why}; is {database_variable(self.package)} right?") from None
+            needs = self.package in DATABASES and "ModuleNotFoundError" not in why
+            variable = (database_variable if needs else python_variable)(self.package)
+            raise PackageError(f"backend: {why}; is {variable} right?") from None
 
     def end(self) -> None:
         """End the process, and remove what it has kept."""
@@ -220,8 +222,7 @@ def _started(package: str, python: str, database: str | None) -> Process:
         if before is not None:
             before.end()
         begun = Process(package, python)
-        if package in DATABASES:
-            begun.reach_database()
+        begun.reach()
         _running[key] = begun
     return _running[key]
 

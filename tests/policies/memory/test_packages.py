@@ -57,6 +57,14 @@ TALK = [
 ]
 
 
+REACHED = """
+import json, sys
+for line in sys.stdin:
+    print(json.dumps({"id": json.loads(line)["id"], "reply": None}), flush=True)
+"""
+"""A process that has its package, and keeps nothing."""
+
+
 def policy_of(package: str, buffer_size: int = 2) -> MemoryPolicy:
     values = {"write": {"mode": "verbatim"}, "update_every": 2, "store": "external", "top_k": 30}
     return MemoryPolicy.model_validate({"backend": package, "buffer_size": buffer_size, **values})
@@ -236,16 +244,18 @@ def test_a_database_that_cannot_be_reached_is_no_fault_of_a_policy(
     assert "secret" not in str(caught.value)
 
 
-def test_a_process_without_the_package_is_an_error_that_names_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("package", sorted(PACKAGES))
+def test_a_python_without_the_package_ends_what_would_use_it_and_is_named(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n', encoding="utf-8")
     bare.chmod(0o755)
-    monkeypatch.setenv("MNEMOTUNE_NEMORI_PACKAGE_PYTHON", str(bare))
-    monkeypatch.setenv("MNEMOTUNE_NEMORI_PACKAGE_DATABASE", "postgresql://127.0.0.1:1/nothing")
-    with pytest.raises(PackageError, match="backend: nemori-package: ModuleNotFoundError: No module named 'nemori'"):
-        process_of("nemori-package")
+    monkeypatch.setenv(python_variable(package), str(bare))
+    monkeypatch.setenv(database_variable(package), "postgresql://127.0.0.1:1/nothing")
+    wanted = rf"backend: {package}: ModuleNotFoundError: No module named '.*'; is {python_variable(package)} right\?"
+    with pytest.raises(PackageError, match=wanted):
+        MEMORIES.get(package)(policy_of(package), EmbeddedModel(), LexicalEmbedder())
 
 
 def test_a_package_that_needs_a_database_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,9 +304,12 @@ def test_a_package_does_not_see_what_leads_its_calls_elsewhere(name: str) -> Non
     [({"names": []}, "names: not one name for each of `entries`"), ({"store": None}, "store: missing")],
 )
 async def test_a_damaged_state_names_the_field(
-    damage: dict[str, object], problem: str, monkeypatch: pytest.MonkeyPatch
+    damage: dict[str, object], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MNEMOTUNE_LANGMEM_PYTHON", sys.executable)
+    (tmp_path / "python").symlink_to(sys.executable)
+    (tmp_path / f"{process.HOSTED}.py").write_text(REACHED, encoding="utf-8")
+    monkeypatch.setenv("MNEMOTUNE_LANGMEM_PYTHON", str(tmp_path / "python"))
+    monkeypatch.setattr(process, "HERE", tmp_path)
     memory = MEMORIES.get("langmem")(policy_of("langmem"), EmbeddedModel(), LexicalEmbedder())
     saved = {"entries": [{"id": 0, "text": "I moved."}], "next_id": 1, "names": ["n"], "store": {}}
     assert isinstance(memory, Savable)

@@ -34,6 +34,11 @@ class AMemStore(Store):
         if source is not None:
             self._insert(source.system.retriever.collection.get(include=["documents", "metadatas", "embeddings"]))
 
+    @classmethod
+    def reach(cls) -> None:
+        """Load the package."""
+        _system()
+
     def bind(self, endpoint: Json) -> None:
         """Ask this endpoint from now on."""
         llm = self.system.llm_controller.llm

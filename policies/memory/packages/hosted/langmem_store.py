@@ -14,6 +14,8 @@ from .store import ENDPOINTS, USER, Json, Listing, Store
 class LangMemStore(Store):
     """LangGraph's store in memory, under LangMem's store manager."""
 
+    modules = ("langmem", "langgraph.store.memory", "langchain_openai")
+
     def __init__(self, folder: Path, endpoint: Json, source: LangMemStore | None) -> None:
         """Open a store that is empty or a copy of ``source``."""
         from langgraph.store.memory import InMemoryStore

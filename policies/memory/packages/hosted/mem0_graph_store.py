@@ -27,6 +27,7 @@ NODE = "{user_id: $user_id, name: $name, mentions: $mentions, created: current_t
 class Mem0GraphStore(Mem0Store):
     """A folder of Mem0 1. A relation is a memory too, named by what it says."""
 
+    modules = ("mem0.memory.kuzu_memory", "qdrant_client")
     tables = ("history",)
 
     def __init__(self, folder: Path, endpoint: Json, source: Mem0GraphStore | None) -> None:

@@ -22,6 +22,7 @@ MOST = 1_000_000
 class Mem0Store(Store):
     """A folder with Qdrant's files and a SQLite database."""
 
+    modules = ("mem0", "qdrant_client")
     tables: tuple[str, ...] = ("messages", "history")
     """Of the database."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import importlib
 import itertools
 import json
 import os
@@ -45,6 +44,8 @@ T = TypeVar("T")
 class NemoriStore(Store):
     """A schema with Nemori's tables, and two collections of vectors."""
 
+    modules = ("nemori.factory",)
+
     def __init__(self, folder: Path, endpoint: Json, source: NemoriStore | None) -> None:
         """Open a store that is empty or a copy of ``source``."""
         super().__init__(folder, endpoint, source)
@@ -59,10 +60,10 @@ class NemoriStore(Store):
                 self.close()
             raise
 
-    @staticmethod
-    def reach() -> None:
-        """Connect to the servers. Raises what says why not."""
-        importlib.import_module("nemori.factory")  # what several threads would load at once later
+    @classmethod
+    def reach(cls) -> None:
+        """Load the package, and connect to the servers. Raises what says why not."""
+        super().reach()
         _servers()
 
     async def _open(self, endpoint: Json, source: NemoriStore | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,15 +20,19 @@ ENDPOINTS = 64
 class Store(ABC):
     """What a package remembers."""
 
+    modules: tuple[str, ...] = ()
+    """What it needs of the package, and of what the package needs."""
+
     @abstractmethod
     def __init__(self: Same, folder: Path, endpoint: Json, source: Same | None) -> None:
         """Open a store that is empty or a copy of ``source``; its files, where it has any, are in ``folder``."""
         self.made: list[int] = [*source.made] if source else [0]
 
-    @staticmethod
-    def reach() -> None:
-        """Connect to the servers that stores are on; most are on none."""
-        return
+    @classmethod
+    def reach(cls) -> None:
+        """Load the package, and connect to the servers that stores are on. Raises what says why not."""
+        for module in cls.modules:
+            importlib.import_module(module)
 
     @abstractmethod
     def bind(self, endpoint: Json) -> None:
