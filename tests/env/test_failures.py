@@ -192,36 +192,40 @@ async def test_an_evaluation_that_the_budget_ended_can_be_taken_up_again(
 
 
 @pytest.fixture
-def bare_python(tmp_path: Path) -> str:
-    """Return an interpreter that finds no package."""
+def hollow_python(tmp_path: Path) -> str:
+    """Return an interpreter whose LangMem can be loaded, and has nothing in it."""
+    for module in ("langmem", "langgraph/store/memory", "langchain_openai"):
+        folder = tmp_path / module
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").touch()
     file = tmp_path / "python"
-    file.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n', encoding="utf-8")
+    file.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}" exec "{sys.executable}" -S "$@"\n', encoding="utf-8")
     file.chmod(0o755)
     return str(file)
 
 
 async def test_a_memory_that_fails_ends_its_episode_alone_and_what_is_missing_counts_as_wrong_invariant_1(
-    bare_python: str,
+    hollow_python: str,
     monkeypatch: pytest.MonkeyPatch,
     make_scenario: MakeScenario,
     make_model: MakeModel,
     make_cast: MakeCast,
 ) -> None:
-    monkeypatch.setenv("MNEMOTUNE_LANGMEM_PYTHON", bare_python)
+    monkeypatch.setenv("MNEMOTUNE_LANGMEM_PYTHON", hollow_python)
     shared = {"write": {"mode": "verbatim"}, "update_every": 2, "store": "external", "top_k": 3}
     policy = MemoryPolicy.model_validate({"backend": "langmem", "buffer_size": 4, **shared})
     lives = [make_scenario(user="ann", sessions=(1,)), make_scenario(user="ben", sessions=(4, 1))]
     model = make_model(reply="fine", user="fine", answer='{"answer": 1}', probe="{}")
     evaluation = await evaluator(make_cast(model)).evaluate(policy, lives)
     assert [*evaluation.failures] == ["ben"]
-    assert "langmem: ModuleNotFoundError" in evaluation.failures["ben"]
+    assert "langmem: ImportError" in evaluation.failures["ben"]
     assert [*evaluation.by_group] == ["ann", "ben"]
 
 
 async def test_a_package_whose_process_has_ended_is_started_again(
-    bare_python: str, monkeypatch: pytest.MonkeyPatch
+    hollow_python: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MNEMOTUNE_LANGMEM_PYTHON", bare_python)
+    monkeypatch.setenv("MNEMOTUNE_LANGMEM_PYTHON", hollow_python)
     first = process_of("langmem")
     assert process_of("langmem") is first
     first.end()
@@ -232,8 +236,10 @@ async def test_a_package_whose_process_has_ended_is_started_again(
     second.end()
 
 
-async def test_what_a_package_cannot_load_is_a_damaged_file(bare_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MNEMOTUNE_LANGMEM_PYTHON", bare_python)
+async def test_what_a_package_cannot_load_is_a_damaged_file(
+    hollow_python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MNEMOTUNE_LANGMEM_PYTHON", hollow_python)
     shared = {"write": {"mode": "verbatim"}, "update_every": 2, "buffer_size": 0, "store": "external", "top_k": 3}
     policy = MemoryPolicy.model_validate({"backend": "langmem", **shared})
     memory = open_memory(policy, EmbeddedModel(), LexicalEmbedder())

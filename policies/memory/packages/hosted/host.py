@@ -47,6 +47,9 @@ class Host:
         self.stores: dict[str, Store] = {}
         self.locks: dict[str, threading.Lock] = {}
         self.copied: list[float] = []
+        self.loaded = False
+        self.first = threading.Lock()
+        """Held by the first requests: they load the package, and few stand to be loaded by several threads at once."""
 
     @contextmanager
     def using(self, name: str, endpoint: Json | None = None) -> Iterator[Store]:
@@ -75,10 +78,13 @@ class Host:
             raise
 
     def answer(self, request: Json) -> Any:
-        """Carry out a request.
+        """Carry out a request."""
+        with nullcontext() if self.loaded else self.first:
+            reply = self._reply(request)
+        self.loaded = True
+        return reply
 
-        The first is to reach the package: few stand to be loaded by several threads at once.
-        """
+    def _reply(self, request: Json) -> Any:
         for name in request.get("drop", ()):
             self.drop(name)
         match request["op"]:
