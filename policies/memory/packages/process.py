@@ -119,7 +119,10 @@ class Process:
         return await asyncio.wrap_future(future)
 
     def reach(self) -> None:
-        """Have the package loaded, and connect to its database. Raises PackageError without, and ends the process."""
+        """Have the package loaded and connected to its database.
+
+        Raises PackageError, and ends the process, where that fails.
+        """
         number, future = next(self._numbers), Future[Any]()
         self._waiting[number] = future, {}
         self._send(json.dumps({"id": number, "op": "reach"}) + "\n")
@@ -128,9 +131,9 @@ class Process:
         except (MemoryFault, TimeoutError) as error:
             self.end()
             why = str(error) or f"{self.package}: no answer within {SECONDS_TO_REACH:.0f} s"
-            needs = self.package in DATABASES and "ModuleNotFoundError" not in why
-            variable = (database_variable if needs else python_variable)(self.package)
-            raise PackageError(f"backend: {why}; is {variable} right?") from None
+            is_loaded = "ModuleNotFoundError" not in why
+            variable = database_variable if self.package in DATABASES and is_loaded else python_variable
+            raise PackageError(f"backend: {why}; is {variable(self.package)} right?") from None
 
     def end(self) -> None:
         """End the process, and remove what it has kept."""

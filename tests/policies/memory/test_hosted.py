@@ -135,7 +135,8 @@ def test_a_store_is_not_copied_while_it_is_read(host: Host) -> None:
     assert texts(writing.result()) == ["boats", "bread"]
 
 
-def test_a_package_is_loaded_by_one_thread(host: Host) -> None:
+def test_what_a_package_loads_when_it_first_writes_is_loaded_by_one_thread(host: Host) -> None:
+    ask(host, "reach")
     with ThreadPoolExecutor(4) as pool:
         replies = list(pool.map(lambda number: write(host, None, str(number), "boats"), range(4)))
     assert [texts(reply) for reply in replies] == [["boats"]] * 4

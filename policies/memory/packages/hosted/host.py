@@ -81,7 +81,7 @@ class Host:
         """Carry out a request."""
         with nullcontext() if self.loaded else self.first:
             reply = self._reply(request)
-        self.loaded = True
+        self.loaded |= request["op"] != "reach"  # packages load more when they first write
         return reply
 
     def _reply(self, request: Json) -> Any:
