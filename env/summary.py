@@ -202,9 +202,9 @@ class Summary:
 _SUMMARY = TypeAdapter(Summary)
 
 
-def score_json(score: Estimate) -> dict[str, Any]:
-    """Return a memory score and its interval as plain JSON values."""
-    return {"memory_score": json_number(score.mean), "interval": [json_number(score.low), json_number(score.high)]}
+def score_json(score: Estimate, name: str = "memory_score") -> dict[str, Any]:
+    """Return a score of this name, and its interval, as plain JSON values."""
+    return {name: json_number(score.mean), "interval": [json_number(score.low), json_number(score.high)]}
 
 
 def _failed(episodes: Iterable[Episode]) -> tuple[int, int]:

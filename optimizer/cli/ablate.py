@@ -96,7 +96,7 @@ def ablate_command(
         say(
             console,
             f"over window: the score less that of the newest messages that fit; difference: to {variants[0].name}, "
-            f"paired by {noun} and seed, with a 95% interval over {over}",
+            f"paired by {noun} and seed, with a 95% interval over {over}; evidence: evidence recall",
         )
         if model_named(model).stand_in:
             remark = f"Scores are the {model} model's: they compare searches, not real language models."

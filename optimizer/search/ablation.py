@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 from ...data.record import Record
 from ...data.yaml_texts import parse_yaml, read_utf8
 from ...env.statistics import Estimate, estimate_repeated, nan_mean
-from ...env.summary import json_number, score_json
+from ...env.summary import Summary, json_number, score_json
 from ...policies.files import WINDOW, policy_problems
 from ..config import Choice, Config, ConfigError, NotNegative, load_config
 from ..models import track_of
@@ -27,8 +27,8 @@ from .sealed import EVOLVED
 
 SAME = ("track", "track_options", "data", "test_data", "splits", "rounds", "context_tokens")
 """Settings that all variants share, so that their sealed users can be paired."""
-COLUMNS = ("memory score", "over window", "difference", "candidates", "accepted", "periods", "calls", "seconds")
-"""What is told of a variant, means over its searches; the sealed test is in the scores and the seconds alone."""
+TOOK = ("candidates", "accepted", "periods", "calls", "seconds")
+"""What a variant took, means over its searches; the sealed test is in the seconds alone."""
 
 
 class Ablation(Record):
@@ -134,6 +134,8 @@ class Finished:
     """Memory score of its best policy by sealed group; empty where the budget ended before the test."""
     window: Mapping[str, float]
     """The same of the newest messages that fit, nothing written."""
+    evidence: Mapping[str, float]
+    """Evidence recall of its best policy by sealed group; NaN or absent where it is not known."""
     candidates: int
     """Policies that were raced, the seed policy aside."""
     accepted: int
@@ -149,11 +151,13 @@ class Finished:
         """Read what a run left behind."""
         outcome = open_run(run.folder)
         trials, rows = outcome.study.trials, outcome.test.rows
+        evolved, window = (rows.get(name) or Summary(policy=name) for name in (EVOLVED, WINDOW))
         return cls(
             seed=run.seed,
             run=str(run.folder),
-            by_group=rows[EVOLVED].by_group if EVOLVED in rows else {},
-            window=rows[WINDOW].by_group if WINDOW in rows else {},
+            by_group=evolved.by_group,
+            window=window.by_group,
+            evidence=evolved.evidence_by_group,
             candidates=len({trial.policy for trial in trials[1:] if trial.series} - {trials[0].policy}),
             accepted=sum(trial.accepted for trial in trials[1:]),
             periods=sum(trial.periods for trial in trials),
@@ -168,7 +172,7 @@ class Finished:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values; NaN becomes null."""
-        scores = {"by_group": self.by_group, "window": self.window}
+        scores = {"by_group": self.by_group, "window": self.window, "evidence": self.evidence}
         plain = {name: {user: json_number(score) for user, score in of.items()} for name, of in scores.items()}
         return asdict(self) | plain | {"memory_score": json_number(self.mean)}
 
@@ -185,6 +189,10 @@ class Variant:
     """The evolved policies' scores minus the window's, paired by user and seed."""
     difference: Estimate | None
     """This variant's score minus the first's, paired by user and seed; None for the first."""
+    evidence: Estimate
+    """Evidence recall of the evolved policies, for new users and new seeds; NaN where it is not known."""
+    evidence_difference: Estimate | None
+    """This variant's evidence recall minus the first's, paired by user and seed; None for the first."""
 
     def mean(self, what: str) -> float:
         """Return the mean over searches of a figure of ``Finished``."""
@@ -197,7 +205,11 @@ class Variant:
             **score_json(self.score),
             "over_window": score_json(self.over_window),
             "difference": None if self.difference is None else score_json(self.difference),
-            **{what: round(self.mean(what), 1) for what in COLUMNS[3:]},
+            "evidence": score_json(self.evidence, "evidence_recall"),
+            "evidence_difference": None
+            if self.evidence_difference is None
+            else score_json(self.evidence_difference, "evidence_recall"),
+            **{what: round(self.mean(what), 1) for what in TOOK},
             "searches": [search.as_json() for search in self.searches],
         }
 
@@ -213,14 +225,24 @@ def read_searches(runs: Sequence[Run]) -> dict[str, list[Finished]]:
 def compare_variants(by_variant: Mapping[str, Sequence[Finished]]) -> list[Variant]:
     """Compare each variant's searches with those of the first, under the same seeds on the same users."""
     first, *_ = by_variant
-    theirs = {search.seed: search.by_group for search in by_variant[first]}
-    variants = []
-    for name, searches in by_variant.items():
-        score = estimate_repeated([search.by_group for search in searches])
-        over_window = estimate_repeated([_beyond(search.by_group, search.window) for search in searches])
-        over_first = estimate_repeated([_beyond(s.by_group, theirs[s.seed]) for s in searches if s.seed in theirs])
-        variants.append(Variant(name, tuple(searches), score, over_window, None if name == first else over_first))
-    return variants
+    theirs = {search.seed: search for search in by_variant[first]}
+
+    def beyond_first(searches: Sequence[Finished], figure: str) -> Estimate:
+        paired = [search for search in searches if search.seed in theirs]
+        return estimate_repeated([_beyond(getattr(s, figure), getattr(theirs[s.seed], figure)) for s in paired])
+
+    return [
+        Variant(
+            name=name,
+            searches=tuple(searches),
+            score=estimate_repeated([search.by_group for search in searches]),
+            over_window=estimate_repeated([_beyond(search.by_group, search.window) for search in searches]),
+            difference=None if name == first else beyond_first(searches, "by_group"),
+            evidence=estimate_repeated([search.evidence for search in searches]),
+            evidence_difference=None if name == first else beyond_first(searches, "evidence"),
+        )
+        for name, searches in by_variant.items()
+    ]
 
 
 def _beyond(scores: Mapping[str, float], others: Mapping[str, float]) -> dict[str, float]:

@@ -67,6 +67,7 @@ def write_ablation_page(
         first=first.name,
         variants=variants,
         lift=any(variant.over_window.users for variant in variants),
+        shown=any(variant.evidence.users for variant in variants),
         scale=Scale.of(variant.difference for variant in variants),
         meanings={v.name: against(v.difference) for v in variants if v.difference is not None},
         searches=searches,

@@ -9,12 +9,10 @@ from typing import Any
 from rich.table import Table
 
 from ...data.json_files import write_json
-from ..search.ablation import COLUMNS, Variant
+from ...env.statistics import Estimate
+from ..search.ablation import TOOK, Variant
 from .plots import variants_plot
 from .table import count, markdown_lines, number, plain_table, signed, with_interval
-
-NARROW = ("score", "over\nwindow", "difference", "tried", "acc.", "periods", "calls", "s")
-"""``COLUMNS`` for a terminal of 80 columns; a track has its own name for periods."""
 
 
 def write_comparison(
@@ -30,30 +28,47 @@ def write_comparison(
 
 def markdown(variants: Sequence[Variant], *, stage_noun: str = "period") -> str:
     """Return the comparison as a Markdown table."""
-    rows = ([v.name, with_interval(v.score), with_interval(v.over_window), *_cells(v)] for v in variants)
-    return "\n".join([*markdown_lines(_named("variant", *COLUMNS, stage_noun=stage_noun), rows), ""])
+    columns = {
+        "variant": [variant.name for variant in variants],
+        "memory score": [with_interval(variant.score) for variant in variants],
+        "over window": [with_interval(variant.over_window) for variant in variants],
+        "difference": [_differing(variant.difference) for variant in variants],
+        "evidence recall": [with_interval(variant.evidence) for variant in variants],
+        "difference in evidence": [_differing(variant.evidence_difference) for variant in variants],
+    }
+    took = {_named(what, stage_noun): [_taken(variant, what) for variant in variants] for what in TOOK}
+    columns |= took
+    return "\n".join([*markdown_lines(list(columns), zip(*columns.values(), strict=True)), ""])
 
 
 def comparison_table(variants: Sequence[Variant], *, title: str, stage_noun: str = "period") -> Table:
-    """Return the comparison as a terminal's table."""
-    rows = ([v.name, number(v.score.mean), signed(v.over_window.mean), *_cells(v)] for v in variants)
-    columns, first = _named("variant", *NARROW, stage_noun=stage_noun), variants[0].name
-    table = plain_table(columns, rows, left=["difference"], bold=first, title=title, padding=0)
+    """Return the comparison as a table for a terminal of 80 columns."""
+    columns = {
+        "variant": [variant.name for variant in variants],
+        "score": [number(variant.score.mean) for variant in variants],
+        "over\nwindow": [signed(variant.over_window.mean) for variant in variants],
+        "difference": [_differing(variant.difference) for variant in variants],
+        "evi-\ndence": [number(variant.evidence.mean) for variant in variants],
+    }
+    narrow = {"candidates": "tried", "accepted": "acc.", "seconds": "s"}
+    for what in TOOK:
+        columns[narrow.get(what, _named(what, stage_noun))] = [_taken(variant, what) for variant in variants]
+    rows = zip(*columns.values(), strict=True)
+    table = plain_table(list(columns), rows, left=["difference"], bold=variants[0].name, title=title, padding=0)
     table.columns[0].no_wrap = False
     return table
 
 
-def _named(*columns: str, stage_noun: str) -> list[str]:
-    return [f"{stage_noun}s" if column == "periods" else column for column in columns]
+def _named(what: str, stage_noun: str) -> str:
+    return f"{stage_noun}s" if what == "periods" else what
 
 
-def _cells(variant: Variant) -> list[str]:
-    """Return a variant's cells from its difference on."""
-    return [
-        "" if variant.difference is None else with_interval(variant.difference),
-        f"{variant.mean('candidates'):.0f}",
-        f"{variant.mean('accepted'):.1f}",
-        count(round(variant.mean("periods"))),
-        count(round(variant.mean("calls"))),
-        f"{variant.mean('seconds'):.0f}",
-    ]
+def _differing(difference: Estimate | None) -> str:
+    return "" if difference is None else with_interval(difference)
+
+
+def _taken(variant: Variant, what: str) -> str:
+    mean = variant.mean(what)
+    if what in ("periods", "calls"):
+        return count(round(mean))
+    return f"{mean:.1f}" if what == "accepted" else f"{mean:.0f}"

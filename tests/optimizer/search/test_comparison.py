@@ -18,8 +18,8 @@ from mnemotune.optimizer.views.comparison import comparison_table, markdown, wri
 
 def search(seed: int = 0, by_group: dict[str, float] | None = None, **values: Any) -> Finished:
     scores = {"ann": 0.2, "bob": 0.4} if by_group is None else by_group
-    window = dict.fromkeys(scores, 0.1)
-    given = {"window": window, "candidates": 8, "accepted": 1, "periods": 90, "calls": 4000, "seconds": 10.0}
+    given = {"window": dict.fromkeys(scores, 0.1), "evidence": dict.fromkeys(scores, 0.5)}
+    given |= {"candidates": 8, "accepted": 1, "periods": 90, "calls": 4000, "seconds": 10.0}
     return Finished(**{"seed": seed, "run": f"out/{seed}", "by_group": scores} | given | values)
 
 
@@ -39,6 +39,21 @@ def test_how_far_a_variant_is_over_the_window_is_paired_by_user_and_seed() -> No
     searches = [search(0, {"ann": 0.9, "bob": 0.1}, window={"bob": 0.0, "ann": 0.8}), search(1, {"ann": 0.3})]
     (variant,) = compare_variants({"base": searches})
     assert variant.over_window.mean == pytest.approx((0.15 + 0.1) / 2)
+
+
+def test_evidence_recall_is_compared_as_scores_are() -> None:
+    base = [search(0, evidence={"ann": 0.2, "bob": 0.4}), search(1, evidence={"ann": 0.3, "bob": 0.5})]
+    better = [search(1, evidence={"bob": 0.6, "ann": 0.4}), search(0, evidence={"ann": 0.3, "bob": 0.5})]
+    first, variant = compare_variants({"base": base, "better": better})
+    assert (first.evidence.mean, first.evidence_difference) == (pytest.approx(0.35), None)
+    assert variant.evidence_difference is not None
+    assert (variant.evidence_difference.low, variant.evidence_difference.high) == pytest.approx((0.1, 0.1))
+
+
+def test_evidence_recall_that_is_not_known_is_a_dash_and_null() -> None:
+    (first,) = compare_variants({"base": [search(evidence={})]})
+    assert markdown([first]).splitlines()[2].split(" | ")[4] == "-"
+    assert first.as_json()["evidence"] == {"evidence_recall": None, "interval": [None, None]}
 
 
 def test_the_first_variant_has_no_difference() -> None:
@@ -72,9 +87,11 @@ def test_what_a_variant_took_is_the_mean_over_its_searches() -> None:
 def test_the_table_has_a_line_for_each_variant() -> None:
     head, rule, first, second = markdown(compare_variants({"base": [search()], "more": [raised(0.1, 0)]})).splitlines()
     assert head.split(" | ")[1:4] == ["memory score", "over window", "difference"]
+    assert head.split(" | ")[4:6] == ["evidence recall", "difference in evidence"]
     assert head.endswith("| candidates | accepted | periods | calls | seconds |")
-    assert rule.count("---") == 9
-    assert first == "| base | 0.300 [-0.971, 1.571] | 0.200 [-1.071, 1.471] |  | 8 | 1.0 | 90 | 4.0k | 10 |"
+    assert rule.count("---") == 11
+    assert first.startswith("| base | 0.300 [-0.971, 1.571] | 0.200 [-1.071, 1.471] |  | 0.500 [0.500, 0.500] |  |")
+    assert first.endswith("| 8 | 1.0 | 90 | 4.0k | 10 |")
     assert second.startswith("| more | 0.400 [-0.871, 1.671] | 0.300 [-0.971, 1.571] | 0.100 [0.100, 0.100] |")
 
 
@@ -95,5 +112,5 @@ def test_the_terminals_table_fits_80_columns_with_names_and_intervals_uncut() ->
     Console(file=file, width=80).print(comparison_table(compare_variants(named), title="Sealed tests"))
     shown = " ".join(file.getvalue().split())
     assert "\u2026" not in shown
-    for words in ("everything", "no prompts", "0.100 [0.100, 0.100]", "+0.300", "4.0k"):
+    for words in ("everything", "no prompts", "0.100 [0.100, 0.100]", "+0.300", "0.500", "4.0k"):
         assert words in shown

@@ -215,13 +215,13 @@ def test_trials_without_a_score_can_be_drawn(kit: Any) -> None:
 def test_a_plot_of_variants_names_each_and_says_from_what_they_differ() -> None:
     score, unknown = Estimate(0.4, 0.3, 0.5, 9), Estimate(math.nan, math.nan, math.nan, 0)
     searches = tuple(
-        Finished(0, "", by_group=scores, window=scores, candidates=1, accepted=1, periods=1, calls=1, seconds=1.0)
-        for scores in ({"ann": 0.4}, {})
+        Finished(0, "", by_group=of, window=of, evidence={}, candidates=1, accepted=1, periods=1, calls=1, seconds=1.0)
+        for of in ({"ann": 0.4}, {})
     )
     variants = [
-        Variant("everything", searches, score, Estimate(0.1, 0.0, 0.2, 9), None),
-        Variant("no racing", searches, score, unknown, score),
-        Variant("nothing", searches[1:], unknown, unknown, unknown),
+        Variant("everything", searches, score, Estimate(0.1, 0.0, 0.2, 9), None, score, None),
+        Variant("no racing", searches, score, unknown, score, score, score),
+        Variant("nothing", searches[1:], unknown, unknown, unknown, unknown, unknown),
     ]
     svg = plots.variants_plot(variants)
     assert {"everything", "no racing", "nothing", "difference from everything, 95% interval"} <= set(texts(svg))
@@ -232,9 +232,9 @@ def test_a_plot_of_variants_names_each_and_says_from_what_they_differ() -> None:
 def test_long_names_of_variants_are_wrapped_so_that_they_stay_apart() -> None:
     names = ["screening, half of all the calls", "no screening, half of all the calls", "x" * 200]
     score = Estimate(0.4, 0.3, 0.5, 9)
-    told = texts(plots.variants_plot([Variant(name, (), score, score, None) for name in names]))
+    told = texts(plots.variants_plot([Variant(name, (), score, score, None, score, None) for name in names]))
     assert {"screening, half of all the calls", "no screening, half of all the calls"} <= set(told)
-    svg = plots.variants_plot([Variant(name, (), score, score, None) for name in names])
+    svg = plots.variants_plot([Variant(name, (), score, score, None, score, None) for name in names])
     lines = ["".join(line.itertext()) for line in parsed(svg).iter(f"{SVG}tspan")]
     assert {"screening, half of all the", "no screening, half of all"} <= set(lines)
     assert max(map(len, lines)) <= vega.LONGEST_NAME

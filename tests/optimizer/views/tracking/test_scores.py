@@ -34,8 +34,8 @@ def the_run(uri: str) -> Any:
 
 def test_the_variants_of_an_ablation_are_a_run_beside_its_searches(uri: str, tmp_path: Path) -> None:
     variants = [
-        Variant("as it is", (), SCORE, UNKNOWN, None),
-        Variant("no racing", (), SCORE, SCORE, Estimate(-0.1, -0.2, 0.05, 8)),
+        Variant("as it is", (), SCORE, UNKNOWN, None, UNKNOWN, None),
+        Variant("no racing", (), SCORE, SCORE, Estimate(-0.1, -0.2, 0.05, 8), SCORE, Estimate(0.1, 0.0, 0.2, 8)),
     ]
     config = parse_config(f"{{{SETTINGS}, tracking: {{uri: '{uri}'}}}}", where="x")
     log_ablation(variants, config, tmp_path / "parts", about={"seeds": (0, 1)})
@@ -43,6 +43,8 @@ def test_the_variants_of_an_ablation_are_a_run_beside_its_searches(uri: str, tmp
     assert (run.info.run_name, run.info.status, run.data.params) == ("ablation parts", "FINISHED", {"seeds": "(0, 1)"})
     assert run.data.metrics["no-racing/difference_low"] == -0.2
     assert run.data.metrics["as-it-is/memory_score"] == 0.3123
+    assert run.data.metrics["no-racing/evidence_recall"] == 0.3123
+    assert run.data.metrics["no-racing/evidence_difference_low"] == 0.0
     assert not [name for name in run.data.metrics if name.startswith(("as-it-is/over", "as-it-is/difference"))]
 
 
