@@ -8,17 +8,17 @@ import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from ...data.record import Record
 from ...data.yaml_texts import parse_yaml, read_utf8
 from ...env.statistics import Estimate, estimate_repeated, nan_mean
-from ...env.summary import Summary, json_number, score_json
+from ...env.summary import Figure, Summary, json_number, score_json
 from ...policies.files import WINDOW, policy_problems
 from ..config import Choice, Config, ConfigError, NotNegative, load_config
 from ..models import track_of
@@ -130,11 +130,11 @@ class Finished:
     seed: int
     run: str
     """Its folder."""
-    by_group: Mapping[str, float]
+    by_group: Mapping[str, Figure]
     """Memory score of its best policy by sealed group; empty where the budget ended before the test."""
-    window: Mapping[str, float]
+    window: Mapping[str, Figure]
     """The same of the newest messages that fit, nothing written."""
-    evidence: Mapping[str, float]
+    evidence: Mapping[str, Figure]
     """Evidence recall of its best policy by sealed group; NaN or absent where it is not known."""
     candidates: int
     """Policies that were raced, the seed policy aside."""
@@ -172,9 +172,16 @@ class Finished:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values; NaN becomes null."""
-        scores = {"by_group": self.by_group, "window": self.window, "evidence": self.evidence}
-        plain = {name: {user: json_number(score) for user, score in of.items()} for name, of in scores.items()}
-        return asdict(self) | plain | {"memory_score": json_number(self.mean)}
+        values: dict[str, Any] = FINISHED.dump_python(self)
+        return values | {"memory_score": json_number(self.mean)}
+
+    @classmethod
+    def from_json(cls, values: Any) -> Finished:
+        """Return what ``as_json`` said. Raises ValidationError naming the field at fault."""
+        return FINISHED.validate_python(values)
+
+
+FINISHED = TypeAdapter(Finished)
 
 
 @dataclass(frozen=True, slots=True)

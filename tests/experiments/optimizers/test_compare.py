@@ -30,7 +30,7 @@ def calls_of(config: Config) -> int:
 def search(seed: int, *scores: float) -> Finished:
     by_group = {f"u{i}": score for i, score in enumerate(scores)}
     cost = {"candidates": 9, "accepted": 1, "periods": 10, "calls": 100, "seconds": 1.0}
-    return Finished(seed=seed, run=f"run-{seed}", by_group=by_group, window={}, **cost)
+    return Finished(seed=seed, run=f"run-{seed}", by_group=by_group, window={}, evidence={}, **cost)
 
 
 SMALL = ("data=generated:8@1", "splits={train: 2, validation: 2, test: 4}", "search.budget.calls=20000")
