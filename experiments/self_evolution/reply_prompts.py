@@ -1,8 +1,9 @@
-"""What a reply prompt is worth to a policy that keeps the user's messages as they are.
+"""What a reply prompt is worth to strategies that keep the user's messages as they are, and search them.
 
 python -m mnemotune.experiments.self_evolution.reply_prompts OUT [--policy FILE] [--data SOURCE]
 
-Such a policy has no write prompt. Of its reply prompt the embedded model's answers depend on three abilities: how
+Such a strategy has no write prompt. One ranks messages by likeness alone, the other also by age and by likeness to
+newer ones. Of a reply prompt the embedded model's answers depend on three abilities: how
 closely memories are read, whether the newest or the first of them counts, and whether the user's own life does. Each
 instruction here takes one of them to an end; an answer heeds no more of it. Writes OUT/reply_prompts.md.
 """
@@ -18,7 +19,7 @@ from typing import Annotated
 import typer
 
 from ...env import Evaluation
-from ...env.statistics import paired_difference
+from ...env.statistics import estimate, paired_difference
 from ...optimizer.config import parse_config
 from ...optimizer.proposers.known import USERS_MESSAGES
 from ...optimizer.views.table import markdown_lines, with_interval
@@ -28,7 +29,10 @@ from ..command import run
 from ..transfer.budgets import front_of
 
 CONTEXT_TOKENS = 1000
-OWN_PROMPT = "the policy's own prompt"
+OWN_PROMPT = "its own prompt"
+RENEWED = "users_messages_renewed"
+COLUMNS = ("strategy", "reply prompt", "memory score", "evidence recall", "over its own prompt", "over the first row")
+STRATEGIES = (RENEWED, "users_messages_searched")
 HELPFUL, USE = "You are a helpful assistant.", "Use what you remember about the user."
 OWN = "Rely only on what the user says about their own life."
 NEWEST = "The newest memory always wins, without exception. Prefer the most recent statement over older ones."
@@ -53,25 +57,39 @@ def prompted(policy: MemoryPolicy) -> dict[str, MemoryPolicy]:
     }
 
 
-def rows_of(found: Mapping[str, Evaluation]) -> Iterator[list[str]]:
-    """Yield a row for each prompt: its memory score, and how far that is over the policy's own prompt's, by user."""
-    for name, evaluation in found.items():
-        over = paired_difference(evaluation.by_group, found[OWN_PROMPT].by_group)
-        yield [name, with_interval(evaluation.memory_score), "" if name == OWN_PROMPT else with_interval(over)]
+def rows_of(found: Mapping[tuple[str, str], Evaluation]) -> Iterator[list[str]]:
+    """Yield a row for each strategy and prompt: memory score, evidence recall, and how far the score is over others.
+
+    These are the strategy's own prompt's and the first row's, by user.
+    """
+    first = next(iter(found))
+    for (strategy, prompt), evaluation in found.items():
+        recall = estimate([group.evidence for group in evaluation.groups])
+        row = [strategy, prompt, with_interval(evaluation.memory_score), with_interval(recall)]
+        for other in ((strategy, OWN_PROMPT), first):
+            over = paired_difference(evaluation.by_group, found[other].by_group)
+            row.append("" if other == (strategy, prompt) else with_interval(over))
+        yield row
 
 
 def main(
     out: Annotated[Path, typer.Argument(help="The folder to write to.")],
-    policy: Annotated[Path | None, typer.Option(help="A policy file; without, the known strategy that wins.")] = None,
+    policy: Annotated[Path | None, typer.Option(help="A policy file, in place of the two strategies.")] = None,
     data: Annotated[str, typer.Option(help="The users, none of which a search may have seen.")] = "generated:48@7332",
 ) -> None:
-    """Score a policy under all prompts."""
-    known = MemoryPolicy.model_validate(USERS_MESSAGES["users_messages_renewed"])
-    evolved = known if policy is None else load_policy(str(policy))
+    """Score strategies under all prompts."""
+    strategies = (
+        {name: MemoryPolicy.model_validate(USERS_MESSAGES[name]) for name in STRATEGIES}
+        if policy is None
+        else {policy.stem: load_policy(str(policy))}
+    )
+    policies = {(name, prompt): one for name, known in strategies.items() for prompt, one in prompted(known).items()}
     unused = {"splits": {"train": 1, "validation": 2, "test": 2}, "seed_policy": "window"}
     config = parse_config(json.dumps({"data": data}), where="the prompts' config", defaults=unused)
-    found = asyncio.run(front_of(config, prompted(evolved), (CONTEXT_TOKENS,)))[CONTEXT_TOKENS]
-    text = "\n".join(markdown_lines(["reply prompt", "memory score", "over its own prompt"], rows_of(found)))
+    named = {" / ".join(names): one for names, one in policies.items()}
+    scores = asyncio.run(front_of(config, named, (CONTEXT_TOKENS,)))[CONTEXT_TOKENS]
+    found = {names: scores[" / ".join(names)] for names in policies}
+    text = "\n".join(markdown_lines(COLUMNS, rows_of(found)))
     out.mkdir(parents=True, exist_ok=True)
     (out / "reply_prompts.md").write_text(text + "\n", encoding="utf-8")
     print(text)

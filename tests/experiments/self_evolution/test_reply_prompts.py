@@ -36,7 +36,20 @@ def test_all_prompts_are_scored_beside_the_default_one(tmp_path: Path, capsys: p
     reply_prompts.main(tmp_path / "out", data=str(people))
     printed = capsys.readouterr().out
     assert printed == (tmp_path / "out" / "reply_prompts.md").read_text(encoding="utf-8")
-    _, _, default, *others = printed.splitlines()
-    assert default.endswith("|  |")
-    names = [line.split(" | ")[0].removeprefix("| ") for line in (default, *others)]
-    assert names == [reply_prompts.OWN_PROMPT, *reply_prompts.SAID]
+    rows = [line.strip("| ").split(" | ") for line in printed.splitlines()[2:]]
+    prompts = [reply_prompts.OWN_PROMPT, *reply_prompts.SAID]
+    assert [tuple(row[:2]) for row in rows] == [(name, said) for name in reply_prompts.STRATEGIES for said in prompts]
+    first, *_, last = printed.splitlines()[2:]
+    assert first.endswith("|  |  |")
+    assert not last.endswith("|  |")
+
+
+def test_a_policy_of_ones_own_takes_the_place_of_the_strategies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("{write: {mode: verbatim}, update_every: 2, buffer_size: 0, store: external, top_k: 3}")
+    people = write_people(tmp_path, users=2, periods=2, questions=2)
+    reply_prompts.main(tmp_path / "out", policy=mine, data=str(people))
+    rows = capsys.readouterr().out.splitlines()[2:]
+    assert [row.split(" | ")[0] for row in rows] == ["| mine"] * (1 + len(reply_prompts.SAID))
