@@ -166,6 +166,11 @@ class Finished:
         )
 
     @property
+    def both(self) -> dict[str, float]:
+        """Mean of memory score and evidence recall by sealed group: what `score-and-evidence` compares."""
+        return {group: (score + self.evidence.get(group, math.nan)) / 2 for group, score in self.by_group.items()}
+
+    @property
     def mean(self) -> float:
         """Mean over groups."""
         return nan_mean(list(self.by_group.values()))
@@ -185,21 +190,34 @@ FINISHED = TypeAdapter(Finished)
 
 
 @dataclass(frozen=True, slots=True)
+class Compared:
+    """A figure of one variant's evolved policies, beside the first variant's."""
+
+    estimate: Estimate
+    """For new users and new seeds; NaN where the figure is not known."""
+    difference: Estimate | None
+    """This variant's minus the first's, paired by user and seed; None for the first."""
+
+    def as_json(self, name: str) -> dict[str, Any]:
+        """Return plain JSON values: the estimate under the figure's name, the difference under `difference`."""
+        difference = None if self.difference is None else score_json(self.difference, name)
+        return {**score_json(self.estimate, name), "difference": difference}
+
+
+@dataclass(frozen=True, slots=True)
 class Variant:
     """All searches of one variant beside those of the first."""
 
     name: str
     searches: tuple[Finished, ...]
-    score: Estimate
-    """For new users and new seeds."""
+    score: Compared
+    """Memory score."""
     over_window: Estimate
     """The evolved policies' scores minus the window's, paired by user and seed."""
-    difference: Estimate | None
-    """This variant's score minus the first's, paired by user and seed; None for the first."""
-    evidence: Estimate
-    """Evidence recall of the evolved policies, for new users and new seeds; NaN where it is not known."""
-    evidence_difference: Estimate | None
-    """This variant's evidence recall minus the first's, paired by user and seed; None for the first."""
+    evidence: Compared
+    """Evidence recall."""
+    both: Compared
+    """The mean of memory score and evidence recall."""
 
     def mean(self, what: str) -> float:
         """Return the mean over searches of a figure of ``Finished``."""
@@ -209,13 +227,10 @@ class Variant:
         """Return plain JSON values; what is not known is null."""
         return {
             "name": self.name,
-            **score_json(self.score),
+            **self.score.as_json("memory_score"),
             "over_window": score_json(self.over_window),
-            "difference": None if self.difference is None else score_json(self.difference),
-            "evidence": score_json(self.evidence, "evidence_recall"),
-            "evidence_difference": None
-            if self.evidence_difference is None
-            else score_json(self.evidence_difference, "evidence_recall"),
+            "evidence": self.evidence.as_json("evidence_recall"),
+            "both": self.both.as_json("mean_of_both"),
             **{what: round(self.mean(what), 1) for what in TOOK},
             "searches": [search.as_json() for search in self.searches],
         }
@@ -234,19 +249,22 @@ def compare_variants(by_variant: Mapping[str, Sequence[Finished]]) -> list[Varia
     first, *_ = by_variant
     theirs = {search.seed: search for search in by_variant[first]}
 
-    def beyond_first(searches: Sequence[Finished], figure: str) -> Estimate:
+    def compared(searches: Sequence[Finished], figure: str) -> Compared:
+        estimate = estimate_repeated([getattr(search, figure) for search in searches])
+        if searches is by_variant[first]:
+            return Compared(estimate, None)
         paired = [search for search in searches if search.seed in theirs]
-        return estimate_repeated([_beyond(getattr(s, figure), getattr(theirs[s.seed], figure)) for s in paired])
+        beyond = [_beyond(getattr(s, figure), getattr(theirs[s.seed], figure)) for s in paired]
+        return Compared(estimate, estimate_repeated(beyond))
 
     return [
         Variant(
             name=name,
             searches=tuple(searches),
-            score=estimate_repeated([search.by_group for search in searches]),
+            score=compared(searches, "by_group"),
             over_window=estimate_repeated([_beyond(search.by_group, search.window) for search in searches]),
-            difference=None if name == first else beyond_first(searches, "by_group"),
-            evidence=estimate_repeated([search.evidence for search in searches]),
-            evidence_difference=None if name == first else beyond_first(searches, "evidence"),
+            evidence=compared(searches, "evidence"),
+            both=compared(searches, "both"),
         )
         for name, searches in by_variant.items()
     ]

@@ -9,8 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from ...data.json_files import write_json
-from ...env.statistics import Estimate
-from ..search.ablation import TOOK, Variant
+from ..search.ablation import TOOK, Compared, Variant
 from .plots import variants_plot
 from .table import count, markdown_lines, number, plain_table, signed, with_interval
 
@@ -30,11 +29,13 @@ def markdown(variants: Sequence[Variant], *, stage_noun: str = "period") -> str:
     """Return the comparison as a Markdown table."""
     columns = {
         "variant": [variant.name for variant in variants],
-        "memory score": [with_interval(variant.score) for variant in variants],
+        "memory score": [with_interval(variant.score.estimate) for variant in variants],
         "over window": [with_interval(variant.over_window) for variant in variants],
-        "difference": [_differing(variant.difference) for variant in variants],
-        "evidence recall": [with_interval(variant.evidence) for variant in variants],
-        "difference in evidence": [_differing(variant.evidence_difference) for variant in variants],
+        "difference": [_difference(variant.score) for variant in variants],
+        "evidence recall": [with_interval(variant.evidence.estimate) for variant in variants],
+        "difference in evidence": [_difference(variant.evidence) for variant in variants],
+        "mean of both": [with_interval(variant.both.estimate) for variant in variants],
+        "difference in both": [_difference(variant.both) for variant in variants],
     }
     took = {_named(what, stage_noun): [_taken(variant, what) for variant in variants] for what in TOOK}
     columns |= took
@@ -45,10 +46,10 @@ def comparison_table(variants: Sequence[Variant], *, title: str, stage_noun: str
     """Return the comparison as a table for a terminal of 80 columns."""
     columns = {
         "variant": [variant.name for variant in variants],
-        "score": [number(variant.score.mean) for variant in variants],
+        "score": [number(variant.score.estimate.mean) for variant in variants],
         "over\nwindow": [signed(variant.over_window.mean) for variant in variants],
-        "difference": [_differing(variant.difference) for variant in variants],
-        "evi-\ndence": [number(variant.evidence.mean) for variant in variants],
+        "difference": [_difference(variant.score) for variant in variants],
+        "evi-\ndence": [number(variant.evidence.estimate.mean) for variant in variants],
     }
     narrow = {"candidates": "tried", "accepted": "acc.", "seconds": "s"}
     for what in TOOK:
@@ -63,8 +64,8 @@ def _named(what: str, stage_noun: str) -> str:
     return f"{stage_noun}s" if what == "periods" else what
 
 
-def _differing(difference: Estimate | None) -> str:
-    return "" if difference is None else with_interval(difference)
+def _difference(compared: Compared) -> str:
+    return "" if compared.difference is None else with_interval(compared.difference)
 
 
 def _taken(variant: Variant, what: str) -> str:

@@ -122,10 +122,10 @@ def variants_plot(variants: Sequence[Variant]) -> str:
     rows = [
         {
             "policy": v.name,
-            "colour": INK if v.difference is None else ACCENT,
-            "tip": f"{v.name}: {with_interval(v.score)}",
+            "colour": INK if v.score.difference is None else ACCENT,
+            "tip": f"{v.name}: {with_interval(v.score.estimate)}",
         }
-        | ends_of(v.score)
+        | ends_of(v.score.estimate)
         for v in variants
     ]
     searches = [
@@ -135,9 +135,9 @@ def variants_plot(variants: Sequence[Variant]) -> str:
         if not math.isnan(search.mean)
     ]
     differences = [
-        {"policy": v.name, "colour": ACCENT, "tip": f"{v.name}: {with_interval(v.difference)}"} | ends_of(v.difference)
+        {"policy": v.name, "colour": ACCENT, "tip": f"{v.name}: {with_interval(difference)}"} | ends_of(difference)
         for v in variants
-        if v.difference is not None
+        if (difference := v.score.difference) is not None
     ]
     windows = [estimate_repeated([search.window for search in variant.searches]).mean for variant in variants]
     window = nan_mean(windows)

@@ -39,10 +39,10 @@ def log_ablation(variants: Sequence[Variant], config: Config, folder: Path, *, a
 
 
 def _figures(variant: Variant) -> Mapping[str, float]:
-    figures = with_interval("memory_score", variant.score) | with_interval("over_window", variant.over_window)
-    figures |= with_interval("evidence_recall", variant.evidence)
-    if variant.difference is not None:
-        figures |= with_interval("difference", variant.difference)
-    if variant.evidence_difference is not None:
-        figures |= with_interval("evidence_difference", variant.evidence_difference)
+    figures = with_interval("over_window", variant.over_window)
+    of_both = {"memory_score": variant.score, "evidence_recall": variant.evidence, "mean_of_both": variant.both}
+    for name, compared in of_both.items():
+        figures |= with_interval(name, compared.estimate)
+        if compared.difference is not None:
+            figures |= with_interval(f"{name}_difference", compared.difference)
     return {f"{slug(variant.name)}/{name}": value for name, value in known(figures).items()}

@@ -87,7 +87,8 @@ def test_the_report_of_an_ablation_tells_each_variant_and_each_search(
     variants, searches = page.tables
     assert [row[0] for row in variants[1:]] == ["first", "other"]
     assert [row[1] for row in variants[1:]] == ["", lead]
-    assert [row[4] for row in variants[1:]] == ["nothing", "search.candidates: 5"]
+    assert variants[0][4:8] == ["evidence recall", "its difference", "mean of both", "its difference"]
+    assert [row[8] for row in variants[1:]] == ["nothing", "search.candidates: 5"]
     assert [row[0] for row in searches[1:]] == ["first", "other", "together"]
     policies = [outcome.study.best.policy for outcome in outcomes]
     assert [row[4] for row in searches[1:3]] == [policy.label for policy in policies if policy is not None]

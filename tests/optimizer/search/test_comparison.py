@@ -31,8 +31,8 @@ def test_a_difference_is_paired_by_user_and_seed() -> None:
     base = [search(0, {"ann": 0.9, "bob": 0.1}), search(1, {"ann": 0.0, "bob": 0.6})]
     better = [search(1, {"bob": 0.7, "ann": 0.1}), search(0, {"ann": 1.0, "bob": 0.2})]
     _, variant = compare_variants({"base": base, "better": better})
-    assert variant.difference is not None
-    assert (variant.difference.low, variant.difference.high) == pytest.approx((0.1, 0.1))
+    assert variant.score.difference is not None
+    assert (variant.score.difference.low, variant.score.difference.high) == pytest.approx((0.1, 0.1))
 
 
 def test_how_far_a_variant_is_over_the_window_is_paired_by_user_and_seed() -> None:
@@ -45,35 +45,39 @@ def test_evidence_recall_is_compared_as_scores_are() -> None:
     base = [search(0, evidence={"ann": 0.2, "bob": 0.4}), search(1, evidence={"ann": 0.3, "bob": 0.5})]
     better = [search(1, evidence={"bob": 0.6, "ann": 0.4}), search(0, evidence={"ann": 0.3, "bob": 0.5})]
     first, variant = compare_variants({"base": base, "better": better})
-    assert (first.evidence.mean, first.evidence_difference) == (pytest.approx(0.35), None)
-    assert variant.evidence_difference is not None
-    assert (variant.evidence_difference.low, variant.evidence_difference.high) == pytest.approx((0.1, 0.1))
+    assert (first.evidence.estimate.mean, first.evidence.difference) == (pytest.approx(0.35), None)
+    assert variant.evidence.difference is not None
+    assert (variant.evidence.difference.low, variant.evidence.difference.high) == pytest.approx((0.1, 0.1))
+    assert first.both.estimate.mean == pytest.approx((0.3 + 0.35) / 2)
+    assert variant.both.difference is not None
+    assert variant.both.difference.mean == pytest.approx(0.05)
 
 
 def test_evidence_recall_that_is_not_known_is_a_dash_and_null() -> None:
     (first,) = compare_variants({"base": [search(evidence={})]})
     assert markdown([first]).splitlines()[2].split(" | ")[4] == "-"
-    assert first.as_json()["evidence"] == {"evidence_recall": None, "interval": [None, None]}
+    assert first.as_json()["evidence"] == {"evidence_recall": None, "interval": [None, None], "difference": None}
+    assert first.as_json()["both"] == {"mean_of_both": None, "interval": [None, None], "difference": None}
 
 
 def test_the_first_variant_has_no_difference() -> None:
     (first,) = compare_variants({"base": [search()]})
-    assert first.difference is None
-    assert first.score == estimate_repeated([{"ann": 0.2, "bob": 0.4}])
+    assert first.score.difference is None
+    assert first.score.estimate == estimate_repeated([{"ann": 0.2, "bob": 0.4}])
 
 
 def test_seeds_that_only_one_of_two_has_are_left_out_of_their_difference() -> None:
     _, variant = compare_variants({"base": [search(0)], "more": [raised(0.1, 0), raised(0.5, 1)]})
-    assert variant.difference is not None
-    assert variant.difference.mean == pytest.approx(0.1)
-    assert variant.score.mean == pytest.approx(0.6)
+    assert variant.score.difference is not None
+    assert variant.score.difference.mean == pytest.approx(0.1)
+    assert variant.score.estimate.mean == pytest.approx(0.6)
 
 
 def test_a_user_without_a_score_and_a_search_without_a_test_are_left_out() -> None:
     found = {"base": [search(0), search(1)], "other": [search(0, {"ann": math.nan, "bob": 0.5}), search(1, {})]}
     _, variant = compare_variants(found)
-    assert variant.difference is not None
-    assert variant.difference.mean == pytest.approx(0.1)
+    assert variant.score.difference is not None
+    assert variant.score.difference.mean == pytest.approx(0.1)
     told = variant.as_json()
     assert told["difference"]["interval"] == [None, None]
     assert [one["memory_score"] for one in told["searches"]] == [0.5, None]
@@ -87,10 +91,11 @@ def test_what_a_variant_took_is_the_mean_over_its_searches() -> None:
 def test_the_table_has_a_line_for_each_variant() -> None:
     head, rule, first, second = markdown(compare_variants({"base": [search()], "more": [raised(0.1, 0)]})).splitlines()
     assert head.split(" | ")[1:4] == ["memory score", "over window", "difference"]
-    assert head.split(" | ")[4:6] == ["evidence recall", "difference in evidence"]
+    told = ["evidence recall", "difference in evidence", "mean of both", "difference in both"]
+    assert head.split(" | ")[4:8] == told
     assert head.endswith("| candidates | accepted | periods | calls | seconds |")
-    assert rule.count("---") == 11
-    assert first.startswith("| base | 0.300 [-0.971, 1.571] | 0.200 [-1.071, 1.471] |  | 0.500 [0.500, 0.500] |  |")
+    assert rule.count("---") == 13
+    assert first.startswith("| base | 0.300 [-0.971, 1.571] | 0.200 [-1.071, 1.471] |  | 0.500 [0.500, 0.500] |  | 0.4")
     assert first.endswith("| 8 | 1.0 | 90 | 4.0k | 10 |")
     assert second.startswith("| more | 0.400 [-0.871, 1.671] | 0.300 [-0.971, 1.571] | 0.100 [0.100, 0.100] |")
 

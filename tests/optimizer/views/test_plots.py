@@ -15,7 +15,7 @@ import pytest
 from mnemotune.env import Summary
 from mnemotune.env.cost import TurnCost
 from mnemotune.env.statistics import Estimate
-from mnemotune.optimizer.search.ablation import Finished, Variant
+from mnemotune.optimizer.search.ablation import Compared, Finished, Variant
 from mnemotune.optimizer.search.front import Placed
 from mnemotune.optimizer.views import plots, search_plots, vega
 from mnemotune.policies.lm.ledger import Ledger, Spend
@@ -218,10 +218,11 @@ def test_a_plot_of_variants_names_each_and_says_from_what_they_differ() -> None:
         Finished(0, "", by_group=of, window=of, evidence={}, candidates=1, accepted=1, periods=1, calls=1, seconds=1.0)
         for of in ({"ann": 0.4}, {})
     )
+    first, known, nothing = Compared(score, None), Compared(score, score), Compared(unknown, unknown)
     variants = [
-        Variant("everything", searches, score, Estimate(0.1, 0.0, 0.2, 9), None, score, None),
-        Variant("no racing", searches, score, unknown, score, score, score),
-        Variant("nothing", searches[1:], unknown, unknown, unknown, unknown, unknown),
+        Variant("everything", searches, first, Estimate(0.1, 0.0, 0.2, 9), first, first),
+        Variant("no racing", searches, known, unknown, known, known),
+        Variant("nothing", searches[1:], nothing, unknown, nothing, nothing),
     ]
     svg = plots.variants_plot(variants)
     assert {"everything", "no racing", "nothing", "difference from everything, 95% interval"} <= set(texts(svg))
@@ -232,9 +233,9 @@ def test_a_plot_of_variants_names_each_and_says_from_what_they_differ() -> None:
 def test_long_names_of_variants_are_wrapped_so_that_they_stay_apart() -> None:
     names = ["screening, half of all the calls", "no screening, half of all the calls", "x" * 200]
     score = Estimate(0.4, 0.3, 0.5, 9)
-    told = texts(plots.variants_plot([Variant(name, (), score, score, None, score, None) for name in names]))
-    assert {"screening, half of all the calls", "no screening, half of all the calls"} <= set(told)
-    svg = plots.variants_plot([Variant(name, (), score, score, None, score, None) for name in names])
+    first = Compared(score, None)
+    svg = plots.variants_plot([Variant(name, (), first, score, first, first) for name in names])
+    assert {"screening, half of all the calls", "no screening, half of all the calls"} <= set(texts(svg))
     lines = ["".join(line.itertext()) for line in parsed(svg).iter(f"{SVG}tspan")]
     assert {"screening, half of all the", "no screening, half of all"} <= set(lines)
     assert max(map(len, lines)) <= vega.LONGEST_NAME
