@@ -70,6 +70,8 @@ def write_ablation_page(
         shown=any(variant.evidence.estimate.users for variant in variants),
         scale=Scale.of(variant.score.difference for variant in variants),
         meanings={v.name: against(v.score.difference) for v in variants if v.score.difference is not None},
+        by_both=config.search.objective == "score-and-evidence",
+        meanings_of_both={v.name: against(v.both.difference) for v in variants if v.both.difference is not None},
         searches=searches,
         together=together,
         paid=together.usd != 0,

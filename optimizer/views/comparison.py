@@ -43,7 +43,7 @@ def markdown(variants: Sequence[Variant], *, stage_noun: str = "period") -> str:
 
 
 def comparison_table(variants: Sequence[Variant], *, title: str, stage_noun: str = "period") -> Table:
-    """Return the comparison as a table for a terminal of 80 columns."""
+    """Return the comparison as a table for a terminal of 80 columns, without seconds."""
     columns = {
         "variant": [variant.name for variant in variants],
         "score": [number(variant.score.estimate.mean) for variant in variants],
@@ -51,12 +51,12 @@ def comparison_table(variants: Sequence[Variant], *, title: str, stage_noun: str
         "difference": [_difference(variant.score) for variant in variants],
         "evi-\ndence": [number(variant.evidence.estimate.mean) for variant in variants],
     }
-    narrow = {"candidates": "tried", "accepted": "acc.", "seconds": "s"}
-    for what in TOOK:
+    narrow = {"candidates": "tried", "accepted": "acc."}
+    for what in TOOK[:-1]:
         columns[narrow.get(what, _named(what, stage_noun))] = [_taken(variant, what) for variant in variants]
     rows = zip(*columns.values(), strict=True)
     table = plain_table(list(columns), rows, left=["difference"], bold=variants[0].name, title=title, padding=0)
-    table.columns[0].no_wrap = False
+    table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
     return table
 
 

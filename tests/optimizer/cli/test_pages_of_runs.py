@@ -14,7 +14,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from browsing import chromium, keep_picture, needs_browser
 from html_page import Page, read
-from mnemotune.env.statistics import paired_difference
+from mnemotune.env.statistics import estimate, paired_difference
 from mnemotune.optimizer.config import dump_config, parse_config
 from mnemotune.optimizer.search.ablation import Ablation, Run, compare_variants, read_searches
 from mnemotune.optimizer.search.outcome import TEST, Outcome, open_run
@@ -84,11 +84,13 @@ def test_the_report_of_an_ablation_tells_each_variant_and_each_search(
     page = page_of(ablation)
     scores = [outcome.test.rows[EVOLVED].by_group for outcome in outcomes]
     lead = with_interval(paired_difference(scores[1], scores[0]))
-    variants, searches = page.tables
+    variants, shown, searches = page.tables
     assert [row[0] for row in variants[1:]] == ["first", "other"]
     assert [row[1] for row in variants[1:]] == ["", lead]
-    assert variants[0][4:8] == ["evidence recall", "its difference", "mean of both", "its difference"]
-    assert [row[8] for row in variants[1:]] == ["nothing", "search.candidates: 5"]
+    assert [row[4] for row in variants[1:]] == ["nothing", "search.candidates: 5"]
+    recalls = [outcome.test.rows[EVOLVED].evidence_by_group for outcome in outcomes]
+    assert [row[1] for row in shown[1:]] == [with_interval(estimate(list(of.values()))) for of in recalls]
+    assert [row[2] for row in shown[1:]] == ["", with_interval(paired_difference(recalls[1], recalls[0]))]
     assert [row[0] for row in searches[1:]] == ["first", "other", "together"]
     policies = [outcome.study.best.policy for outcome in outcomes]
     assert [row[4] for row in searches[1:3]] == [policy.label for policy in policies if policy is not None]

@@ -111,11 +111,14 @@ def test_results_are_strict_json_beside_table_and_plot(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "plot.svg").read_text(encoding="utf-8").startswith("<svg")
 
 
-def test_the_terminals_table_fits_80_columns_with_names_and_intervals_uncut() -> None:
-    named = {"everything as it is": [search()], "no prompts at all": [raised(0.1, 0)]}
+@pytest.mark.parametrize("name", ["no prompts at all", "mnemotune", "x" * 40])
+def test_the_terminals_table_fits_80_columns_with_names_and_intervals_uncut(name: str) -> None:
+    named = {"everything as it is": [search()], name: [raised(-0.1, 0)]}
     file = io.StringIO()
     Console(file=file, width=80).print(comparison_table(compare_variants(named), title="Sealed tests"))
     shown = " ".join(file.getvalue().split())
     assert "\u2026" not in shown
-    for words in ("everything", "no prompts", "0.100 [0.100, 0.100]", "+0.300", "0.500", "4.0k"):
+    names = "".join(line.split(" ")[1] for line in file.getvalue().splitlines() if line.strip())
+    assert name.split()[0] in names
+    for words in ("everything", "-0.100 [-0.100, -0.100]", "+0.100", "0.500", "4.0k"):
         assert words in shown
