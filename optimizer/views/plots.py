@@ -116,6 +116,10 @@ def stages_plot(rows: Rows, *, stage_noun: str = "stage", width: int = WIDE) -> 
     return drawn(layers, width, 300)
 
 
+FEW_TICKS = {"tickCount": 5}
+"""So many that labels of three digits stay apart."""
+
+
 def variants_plot(variants: Sequence[Variant]) -> str:
     """Draw each variant's memory score, with a faint point for each search, and its difference from the first."""
     names = [*dict.fromkeys(variant.name for variant in variants)]
@@ -142,21 +146,22 @@ def variants_plot(variants: Sequence[Variant]) -> str:
     windows = [estimate_repeated([search.window for search in variant.searches]).mean for variant in variants]
     window = nan_mean(windows)
     shared = max(windows) - min(windows) < 1e-9  # variants with models of their own have windows of their own
-    y = row_axis(names, WIDE) | {"axis": {"title": None, "grid": False, "labelLimit": 0, "labelExpr": lines_of(names)}}
+    y = row_axis(names, WIDE)
+    y["axis"]["labelExpr"] = lines_of(names)
     bare = y | {"axis": {"title": None, "grid": False, "labels": False, "ticks": False}}
     height = (ROW_PIXELS + 6) * len(variants)
     small = {"type": "point", "filled": True, "size": 12, "color": FAINT, "yOffset": 9, "aria": False, "opacity": 1}
     title = "memory score, 95% interval; grey: each search"
-    left = [layer(searches, small, x=measure("x", title=title), y=y)]
+    left = [layer(searches, small, x=measure("x", title=title, axis=FEW_TICKS), y=y)]
     if shared:
         word = {"type": "text", "color": FAINT, "align": "left", "dx": 3, "y": -6, "fontSize": 11, "aria": False}
-        left += [rule([{"x": window}], FAINT, {"x": measure("x", title=title)}, dash=[5, 3])]
-        left += [layer([{"x": window}], word, x=measure("x", title=title), text={"value": WINDOW})]
-    left += scores_of(rows, y, title)
+        left += [rule([{"x": window}], FAINT, {"x": measure("x", title=title, axis=FEW_TICKS)}, dash=[5, 3])]
+        left += [layer([{"x": window}], word, x=measure("x", title=title, axis=FEW_TICKS), text={"value": WINDOW})]
+    left += scores_of(rows, y, title, axis=FEW_TICKS)
     title = f"difference from {short(names[0], LONGEST_NAME)}, 95% interval"
     right = [
-        rule([{"x": 0}], FAINT, {"x": measure("x", title=title)}, dash=[2, 3]),
-        *scores_of(differences, bare, title),
+        rule([{"x": 0}], FAINT, {"x": measure("x", title=title, axis=FEW_TICKS)}, dash=[2, 3]),
+        *scores_of(differences, bare, title, axis=FEW_TICKS),
     ]
     return rendered({"hconcat": [{"layer": layers, "width": 330, "height": height} for layers in (left, right)]})
 

@@ -28,7 +28,7 @@ LONGEST_NAME, LONGEST_NAME_NARROW = 28, 14
 ROW_PIXELS = 30
 MANY = 100
 """Marks of a plot from which on they are small."""
-WIDEST_LETTER = 7
+WIDEST_LETTER = 8
 """Pixels of a letter on average in the widest font that a browser may have."""
 CONFIG = {
     "background": None,
@@ -122,15 +122,15 @@ def row_axis(names: Collection[str], width: int) -> Layer:
     return {"field": "policy", "type": "nominal", "sort": None, "scale": {"domain": [*names]}, "axis": axis}
 
 
-def scores_of(values: Sequence[Layer], y: Layer, title: str) -> list[Layer]:
-    """Return the layers of scores with their intervals, one a row."""
+def scores_of(values: Sequence[Layer], y: Layer, title: str, **options: Any) -> list[Layer]:
+    """Return the layers of scores with their intervals, one a row; ``options`` are the axis of numbers'."""
     color = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
-    ends = {"x": measure("low", title=title), "x2": {"field": "high"}, "y": y, "color": color}
+    ends = {"x": measure("low", title=title, **options), "x2": {"field": "high"}, "y": y, "color": color}
     whole = [value for value in values if value["low"] is not None]
     point = {"type": "point", "filled": True, "size": 80, "opacity": 1}
     return [
         layer(whole, {"type": "rule", "strokeWidth": 2.5}, **ends, description=TIP),
-        layer(values, point, x=measure("mean", title=title), y=y, color=color, description=TIP),
+        layer(values, point, x=measure("mean", title=title, **options), y=y, color=color, description=TIP),
     ]
 
 
