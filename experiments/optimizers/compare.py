@@ -58,10 +58,14 @@ def with_calls(ablation: Ablation, names: Sequence[str], calls: int) -> Ablation
     return ablation.model_copy(update={"variants": changes})
 
 
-def best_baseline(searches: Mapping[str, Sequence[Finished]]) -> str:
-    """Return which optimizer besides mnemotune ends highest, on the average of all its searches."""
+def best_baseline(searches: Mapping[str, Sequence[Finished]], *, by_both: bool) -> str:
+    """Return which optimizer besides mnemotune ends highest on sealed users, on the average of all its searches.
+
+    ``by_both`` is by the mean of score and evidence recall, else it is by the score.
+    """
     others = [name for name in searches if name != OURS]
-    return max(others, key=lambda name: nan_mean([search.mean for search in searches[name]]))
+    ends = {name: [search.both if by_both else search.by_group for search in searches[name]] for name in others}
+    return max(others, key=lambda name: nan_mean([nan_mean(list(end.values())) for end in ends[name]]))
 
 
 def comparisons(names: Sequence[str], best: str) -> Mapping[str, Sequence[str]]:
@@ -89,9 +93,10 @@ def main(
         return read_searches(runs)
 
     try:
-        calls = thrice(load_config(HERE / problem, overrides=overrides))
+        config = load_config(HERE / problem, overrides=overrides)
+        calls = thrice(config)
         searches = searched(ablation)
-        best = best_baseline(searches)
+        best = best_baseline(searches, by_both=config.search.objective == "score-and-evidence")
         searches |= searched(with_calls(ablation, [OURS, best], calls))
     except ConfigError as error:
         raise typer.BadParameter(str(error)) from None

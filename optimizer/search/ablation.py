@@ -167,7 +167,7 @@ class Finished:
 
     @property
     def both(self) -> dict[str, float]:
-        """Mean of memory score and evidence recall by sealed group: what `score-and-evidence` compares."""
+        """Mean of memory score and evidence recall by sealed group; NaN where either is not known."""
         return {group: (score + self.evidence.get(group, math.nan)) / 2 for group, score in self.by_group.items()}
 
     @property
@@ -249,9 +249,10 @@ def compare_variants(by_variant: Mapping[str, Sequence[Finished]]) -> list[Varia
     first, *_ = by_variant
     theirs = {search.seed: search for search in by_variant[first]}
 
-    def compared(searches: Sequence[Finished], figure: str) -> Compared:
+    def compared(name: str, figure: str) -> Compared:
+        searches = by_variant[name]
         estimate = estimate_repeated([getattr(search, figure) for search in searches])
-        if searches is by_variant[first]:
+        if name == first:
             return Compared(estimate, None)
         paired = [search for search in searches if search.seed in theirs]
         beyond = [_beyond(getattr(s, figure), getattr(theirs[s.seed], figure)) for s in paired]
@@ -261,10 +262,10 @@ def compare_variants(by_variant: Mapping[str, Sequence[Finished]]) -> list[Varia
         Variant(
             name=name,
             searches=tuple(searches),
-            score=compared(searches, "by_group"),
+            score=compared(name, "by_group"),
             over_window=estimate_repeated([_beyond(search.by_group, search.window) for search in searches]),
-            evidence=compared(searches, "evidence"),
-            both=compared(searches, "both"),
+            evidence=compared(name, "evidence"),
+            both=compared(name, "both"),
         )
         for name, searches in by_variant.items()
     ]

@@ -69,9 +69,11 @@ def write_ablation_page(
         lift=any(variant.over_window.users for variant in variants),
         shown=any(variant.evidence.estimate.users for variant in variants),
         scale=Scale.of(variant.score.difference for variant in variants),
-        meanings={v.name: against(v.score.difference) for v in variants if v.score.difference is not None},
+        meanings={name: against(difference) for name, difference in _differences(variants, "score")},
         by_both=config.search.objective == "score-and-evidence",
-        meanings_of_both={v.name: against(v.both.difference) for v in variants if v.both.difference is not None},
+        meanings_of_both={
+            name: against(difference, verb="does") for name, difference in _differences(variants, "both")
+        },
         searches=searches,
         together=together,
         paid=together.usd != 0,
@@ -82,6 +84,13 @@ def write_ablation_page(
     path = folder / "report.html"
     write_whole(path, page)
     return path
+
+
+def _differences(variants: Sequence[Variant], figure: str) -> Iterator[tuple[str, Estimate]]:
+    for variant in variants:
+        difference = getattr(variant, figure).difference
+        if difference is not None:
+            yield variant.name, difference
 
 
 def _rows(runs: Sequence[Run], variants: Sequence[Variant], folder: Path) -> Iterator[SearchRow]:

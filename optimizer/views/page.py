@@ -71,16 +71,16 @@ def render(template: str, **values: Any) -> str:
     return environment().get_template(template).render(style=style, **values)
 
 
-def against(difference: Estimate) -> str:
-    """Say in words what a paired difference means."""
+def against(difference: Estimate, *, verb: str = "scores") -> str:
+    """Say in words what a paired difference means; what is higher ``verb`` better."""
     if math.isnan(difference.mean):
         return "has nothing to be paired with"
     if math.isnan(difference.low):
         return "has too few pairs for an interval"
     if difference.low == difference.high == 0:
-        return "scores exactly the same"
+        return f"{verb} exactly the same"
     if difference.low > 0:
-        return "scores better: the interval of the difference lies above zero"
+        return f"{verb} better: the interval of the difference lies above zero"
     if difference.high < 0:
-        return "scores worse: the interval of the difference lies below zero"
+        return f"{verb} worse: the interval of the difference lies below zero"
     return "cannot be told apart: the interval of the difference includes zero"

@@ -24,6 +24,7 @@ from .vega import (
     ROW_PIXELS,
     TIP,
     WIDE,
+    WIDEST_LETTER,
     cut,
     drawn,
     ends_of,
@@ -117,7 +118,7 @@ def stages_plot(rows: Rows, *, stage_noun: str = "stage", width: int = WIDE) -> 
 
 
 FEW_TICKS = {"tickCount": 5}
-"""So many that labels of three digits stay apart."""
+"""So few that labels of three digits stay apart."""
 
 
 def variants_plot(variants: Sequence[Variant]) -> str:
@@ -217,5 +218,5 @@ def _stacked(shares: Mapping[str, float]) -> Iterator[tuple[str, float, float]]:
 
 def _in_bar(share: float, width: int) -> str:
     """Return what is written into a bar that is wide enough for it."""
-    names = 7 * (LONGEST_NAME_NARROW if width < WIDE else LONGEST_NAME)
+    names = WIDEST_LETTER * (LONGEST_NAME_NARROW if width < WIDE else LONGEST_NAME)
     return f"{share:.2f}" if share * (width - names) > LEAST_TEXT_PIXELS else ""

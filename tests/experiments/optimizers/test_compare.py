@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,16 @@ def test_the_best_of_the_others_is_best_over_all_its_searches() -> None:
         "lucky": [search(0, 0.8, 0.8), search(1, 0.0, 0.0)],
         "steady": [search(0, 0.5, 0.5), search(1, 0.5, math.nan)],
     }
-    assert best_baseline(found) == "steady"
+    assert best_baseline(found, by_both=False) == "steady"
+
+
+def test_the_best_of_the_others_by_both_is_the_one_that_also_shows_the_evidence() -> None:
+    found = {
+        "scores": [replace(search(0, 0.5, 0.5), evidence={"u0": 0.1, "u1": 0.1})],
+        "shows": [replace(search(0, 0.4, 0.4), evidence={"u0": 0.9, "u1": 0.9})],
+    }
+    assert best_baseline(found, by_both=False) == "scores"
+    assert best_baseline(found, by_both=True) == "shows"
 
 
 def test_mnemotune_is_compared_with_every_other_and_never_with_more_calls() -> None:

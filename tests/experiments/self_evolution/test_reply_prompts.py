@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from mnemotune.env.statistics import estimate
 from mnemotune.experiments.self_evolution import reply_prompts
 from mnemotune.optimizer.proposers.known import USERS_MESSAGES
+from mnemotune.optimizer.views.table import with_interval
 from mnemotune.policies.lm.embedded.meaning import strengths_of
 from mnemotune.policies.policy import MemoryPolicy
 from people import write_people
@@ -42,6 +46,24 @@ def test_all_prompts_are_scored_beside_the_default_one(tmp_path: Path, capsys: p
     first, *_, last = printed.splitlines()[2:]
     assert first.endswith("|  |  |")
     assert not last.endswith("|  |")
+
+
+def evaluation(evidence: float, **scores: float) -> Any:
+    groups = [SimpleNamespace(evidence=evidence) for _ in scores]
+    return SimpleNamespace(by_group=scores, groups=groups, memory_score=estimate(list(scores.values())))
+
+
+def test_a_row_has_its_score_and_evidence_and_how_far_it_is_over_its_own_prompt_and_over_the_first_row() -> None:
+    found = {
+        ("first", reply_prompts.OWN_PROMPT): evaluation(0.9, ann=0.1, bob=0.3),
+        ("second", reply_prompts.OWN_PROMPT): evaluation(0.8, ann=0.2, bob=0.4),
+        ("second", "other"): evaluation(0.7, ann=0.5, bob=0.7),
+    }
+    first, second, other = reply_prompts.rows_of(found)
+    assert first[3:] == ["0.900 [0.900, 0.900]", "", ""]
+    assert second[3:] == ["0.800 [0.800, 0.800]", "", "0.100 [0.100, 0.100]"]
+    assert other[:3] == ["second", "other", with_interval(estimate([0.5, 0.7]))]
+    assert other[3:] == ["0.700 [0.700, 0.700]", "0.300 [0.300, 0.300]", "0.400 [0.400, 0.400]"]
 
 
 def test_a_policy_of_ones_own_takes_the_place_of_the_strategies(

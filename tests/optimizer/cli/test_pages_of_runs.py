@@ -51,13 +51,21 @@ def outcomes(folder: Path) -> tuple[Outcome, Outcome]:
     return open_run(folder / "first-0"), open_run(folder / "other-0")
 
 
-@pytest.fixture(scope="module")
-def ablation(folder: Path, outcomes: tuple[Outcome, Outcome]) -> Path:
-    """The report of an ablation whose searches these two runs are."""
-    runs = [Run(o.folder.name.removesuffix("-0"), 0, o.config, o.folder) for o in outcomes]
+def written(folder: Path, outcomes: tuple[Outcome, Outcome], objective: str = "score") -> Path:
+    """Write the report of an ablation whose searches these two runs are; return its path."""
+    runs = []
+    for outcome in outcomes:
+        search = outcome.config.search.model_copy(update={"objective": objective})
+        config = outcome.config.model_copy(update={"search": search})
+        runs.append(Run(outcome.folder.name.removesuffix("-0"), 0, config, outcome.folder))
     file = Ablation(config="tiny.yaml", seeds=(0,), variants={"first": {}, "other": {"search.candidates": 5}})
     variants = compare_variants(read_searches(runs))
     return write_ablation_page(file, runs, variants, folder, command="mnemotune ablate parts.yaml", warnings=["Beware"])
+
+
+@pytest.fixture(scope="module")
+def ablation(folder: Path, outcomes: tuple[Outcome, Outcome]) -> Path:
+    return written(folder, outcomes)
 
 
 @pytest.fixture
@@ -100,6 +108,16 @@ def test_the_report_of_an_ablation_tells_each_variant_and_each_search(
     assert "scores better: the interval of the difference lies above zero" in page.words()
     assert {a["href"] for a in page.named("a")} >= {"first-0/report.html", "other-0/best_policy.yaml"}
     assert "$" not in page.text
+
+
+def test_an_ablation_whose_searches_went_by_both_also_says_what_differs_by_both(
+    folder: Path, outcomes: tuple[Outcome, Outcome]
+) -> None:
+    page = page_of(written(folder, outcomes, "score-and-evidence"))
+    assert "the searches of first went by it" in page.words()
+    assert "By the mean of both: other, " in page.words()
+    assert "does better: the interval of the difference lies above zero" in page.words()
+    written(folder, outcomes)
 
 
 def test_the_page_of_a_comparison_tells_scores_groups_policies_and_cost(
