@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from ...env.concurrency import side_by_side
 from ...policies.lm import Ledger, on_account
+from ..config import SearchConfig
 from ..study import Trial
 from .proposer import Candidate, Means, Proposer
 
@@ -35,29 +36,47 @@ async def propose(
     count: int,
     seed: int,
     broad: bool = False,
+    edited: int = 0,
 ) -> list[Candidate]:
     """Make a generation's candidates; fewer where proposers make a single candidate at a time.
 
-    The candidates of a ``broad`` generation come from proposers that look everywhere. Elsewhere each slot goes to the
+    The candidates of a ``broad`` generation come from proposers that look everywhere, but for the last ``edited`` of
+    them, which come from proposers that edit prompts, where there are any. Elsewhere each slot goes to the
     proposer with the best draw from what is known of it (Thompson sampling). The same trials, seed and replies give
     the same candidates. Raises BudgetExhausted or EndpointDown.
     """
     rng = random.Random(f"propose:{seed}:{generation}")
-    if broad:
-        return await _spread_out(proposers, trials, count, rng)
+    able = {name: proposer for name, proposer in proposers.items() if proposer.ready(trials)}
+    if not broad:
+        return await _dealt(able, trials, count, rng)
+    editors = {name: proposer for name, proposer in able.items() if proposer.edits_prompts}
+    places = edited if editors else 0
+    spread = await _spread_out(proposers, trials, count - places, rng)
+    return spread + await _dealt(editors, trials, places, rng)
+
+
+def edits_in(search: SearchConfig, size: int) -> int:
+    """Return how many of a broad start's candidates are edits of the seed policy's prompts, where they may change."""
+    return min(search.candidates, size // 2) if search.prompts else 0
+
+
+async def _dealt(
+    able: Mapping[str, Proposer], trials: Sequence[Trial], count: int, rng: random.Random
+) -> list[Candidate]:
+    """Let those proposers make candidates that win the draw for a slot."""
     slots: list[Candidate | None] = [None] * count
     ledgers = [Ledger() for _ in range(count)]
-    able = {name: proposer for name, proposer in proposers.items() if proposer.ready(trials)}
+    waiting = dict(able)
     for _ in range(ATTEMPTS):
         plans: list[tuple[int, str, random.Random]] = []
         for slot in _stale(slots, trials):
-            if not able:
+            if not waiting:
                 break
-            name = pick_proposer(sorted(able), trials, rng)
+            name = pick_proposer(sorted(waiting), trials, rng)
             plans.append((slot, name, random.Random(rng.getrandbits(32))))
-            if proposers[name].alone:
-                del able[name]
-        asked = (_ask(name, proposers[name], trials, own, ledgers[slot]) for slot, name, own in plans)
+            if able[name].alone:
+                del waiting[name]
+        asked = (_ask(name, able[name], trials, own, ledgers[slot]) for slot, name, own in plans)
         for (slot, _, _), candidate in zip(plans, await side_by_side(asked), strict=True):
             slots[slot] = candidate
     return [candidate for candidate in slots if candidate is not None]

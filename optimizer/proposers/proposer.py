@@ -44,6 +44,8 @@ class Proposer(Protocol):
     """Whether it must see what became of its last candidate before it makes another."""
     explores: bool = False
     """Whether it looks everywhere, without regard to what was good so far."""
+    edits_prompts: bool = False
+    """Whether it edits a parent's prompts, so that a broad start has edits of the seed policy's too."""
 
     def ready(self, trials: Sequence[Trial]) -> bool:
         """Tell whether there is anything to make a candidate from."""

@@ -17,7 +17,7 @@ from ...policies.policy import MemoryPolicy
 from ...policies.prompts import Templates
 from ...policies.space import Space, nested
 from ..study import Evidence, Trial, raced
-from .proposer import BaseProposer, Candidate, candidate, pick_parent, policy_of
+from .proposer import BaseProposer, Candidate, Means, candidate, pick_parent, policy_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,11 @@ class Edit:
 
 class Reflective(BaseProposer):
     """Lets a language model read failures and edit the prompts and numbers that can mend them."""
+
+    def __init__(self, means: Means) -> None:
+        """Edit with these means."""
+        super().__init__(means)
+        self.edits_prompts = means.search.prompts
 
     def ready(self, trials: Sequence[Trial]) -> bool:
         """Tell whether some parent has failures that can be mended."""

@@ -16,6 +16,7 @@ from ...policies.lm import CALL_ROLES, CallRole, Limits
 from ...policies.policy import MemoryPolicy
 from ..config import Config, SearchConfig
 from ..models import embedder_price, price_of, track_of
+from ..proposers.mix import edits_in
 from .allowance import Allowance
 from .arena import HALVING, raced_stages, rungs
 from .loop import NO_LOOK_BEFORE
@@ -158,11 +159,11 @@ def _charged(played: Taken, fresh: Taken, *, policies: int) -> Taken:
 
 
 def _broad(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, candidates: int) -> Taken:
-    """Return what a broad start of so many candidates takes; nobody asks a language model for them."""
+    """Return what a broad start of so many candidates takes."""
     together = racing(candidates, 0.0 if search.screening is None else search.screening.drop)
     more = _reading(BROAD if search.racing else 1.0)
     cost = together * more * race(search, splits, rehearsal, _leading(rehearsal), together=together)
-    return cost + _screening(search, splits, rehearsal, candidates)
+    return cost + _proposing(search, edits_in(search, candidates)) + _screening(search, splits, rehearsal, candidates)
 
 
 def _later(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, candidates: int) -> Taken:
@@ -170,10 +171,16 @@ def _later(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, candidate
     dropped = 0.0 if search.screening is None else search.screening.drop * (1 - PROMOTED)
     policies, more = _settled(search, rehearsal, LATER)
     racing = (1 - dropped) * (1 - KNOWN_ALREADY) * candidates * more * race(search, splits, rehearsal, policies)
+    proposing = _proposing(search, candidates / len(search.at_work))
+    return racing + proposing + _screening(search, splits, rehearsal, candidates)
+
+
+def _proposing(search: SearchConfig, edits: float) -> Taken:
+    """Return what so many edits of the reflective proposer take, where it is at work."""
     proposing = NOTHING.copy()
     if "reflective" in search.at_work:
-        proposing[CALL_ROLES.index("propose")] = candidates / len(search.at_work) * np.array(PROPOSAL)
-    return racing + proposing + _screening(search, splits, rehearsal, candidates)
+        proposing[CALL_ROLES.index("propose")] = edits * np.array(PROPOSAL)
+    return proposing
 
 
 def _leading(rehearsal: Rehearsal) -> Sequence[MemoryPolicy]:

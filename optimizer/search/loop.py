@@ -13,7 +13,7 @@ from ...policies.lm.prices import Prices
 from ...policies.policy import MemoryPolicy
 from ..config import SearchConfig
 from ..looks import Look
-from ..proposers.mix import propose
+from ..proposers.mix import edits_in, propose
 from ..proposers.numbers import distributions
 from ..proposers.proposer import Candidate, Proposer
 from ..study import Decision, Kind, Study, Trial, leader
@@ -61,7 +61,13 @@ class Loop:
                 earlier = [trial for trial in self.study.trials if trial.generation < generation]
                 size, broad = self._size(generation), bool(self._broad(generation))
                 candidates = await propose(
-                    self.proposers, earlier, generation=generation, count=size, seed=self.search.seed, broad=broad
+                    self.proposers,
+                    earlier,
+                    generation=generation,
+                    count=size,
+                    seed=self.search.seed,
+                    broad=broad,
+                    edited=edits_in(self.search, size),
                 )
                 if not candidates:
                     return f"none of the proposers ({', '.join(self.proposers)}) has anything to make a candidate from"

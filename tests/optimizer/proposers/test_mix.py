@@ -41,6 +41,7 @@ class Scripted:
     make: Callable[[random.Random], MemoryPolicy | None]
     alone: bool = False
     explores: bool = False
+    edits_prompts: bool = False
     able: bool = True
     left: float = math.inf
     asked: int = field(default=0, init=False)
@@ -62,7 +63,14 @@ def deal(
 
 
 def proposed(
-    bench: Any, trials: list[Trial], model: Any, *, generation: int = 1, broad: bool = False, **search: Any
+    bench: Any,
+    trials: list[Trial],
+    model: Any,
+    *,
+    generation: int = 1,
+    broad: bool = False,
+    edited: int = 0,
+    **search: Any,
 ) -> list[Candidate]:
     """Let the proposers of a search make a generation's candidates."""
 
@@ -70,7 +78,9 @@ def proposed(
         config = SearchConfig(**search)
         with open_proposers(Means(config, Templates.bundled(), model, bench.arena(model))) as proposers:
             count, seed = config.candidates, config.seed
-            return await propose(proposers, trials, generation=generation, count=count, seed=seed, broad=broad)
+            return await propose(
+                proposers, trials, generation=generation, count=count, seed=seed, broad=broad, edited=edited
+            )
 
     return asyncio.run(dealt())
 
@@ -169,6 +179,48 @@ def test_known_strategies_and_points_far_apart_are_the_broad_start_of_a_search_a
     assert names == ["known"] * names.count("known") + ["spread"] * names.count("spread")
     assert 6 <= names.count("known") <= 7
     assert len({candidate.policy for candidate in made}) == 12
+
+
+def test_the_last_places_of_a_broad_generation_go_to_edits_of_prompts(kit: Any) -> None:
+    proposers = {
+        "wide": Scripted(drawn(kit), explores=True),
+        "near": Scripted(drawn(kit)),
+        "edits": Scripted(numbered(kit), edits_prompts=True),
+    }
+    made = deal(proposers, [kit.trial()], count=5, broad=True, edited=2)
+    assert [candidate.proposer for candidate in made] == ["wide", "wide", "wide", "edits", "edits"]
+    assert len({candidate.policy for candidate in made}) == 5
+
+
+def test_a_broad_generation_in_which_nobody_can_edit_prompts_looks_everywhere(kit: Any) -> None:
+    idle = Scripted(numbered(kit), edits_prompts=True, able=False)
+    proposers = {"wide": Scripted(drawn(kit), explores=True), "idle": idle, "near": Scripted(drawn(kit))}
+    made = deal(proposers, [kit.trial()], count=4, broad=True, edited=2)
+    assert [candidate.proposer for candidate in made] == ["wide"] * 4
+
+
+def test_an_editor_that_works_alone_has_one_place_of_a_broad_generation_invariant_3(kit: Any) -> None:
+    alone = Scripted(numbered(kit), edits_prompts=True, alone=True)
+    made = deal(
+        {"wide": Scripted(drawn(kit), explores=True), "alone": alone}, [kit.trial()], count=5, broad=True, edited=2
+    )
+    assert [candidate.proposer for candidate in made] == ["wide", "wide", "wide", "alone"]
+
+
+def test_the_reflective_proposer_edits_prompts_where_they_may_change(bench: Any) -> None:
+    for prompts, names in ((True, ["spread", "spread", "reflective", "reflective"]), (False, ["spread"] * 4)):
+        made = proposed(
+            bench,
+            [bench.trial()],
+            bench.kit.pupil(),
+            broad=True,
+            edited=2,
+            candidates=4,
+            proposers=("spread", "reflective"),
+            prompts=prompts,
+        )
+        assert [candidate.proposer for candidate in made] == names
+        assert {candidate.parent for candidate in made} == {0}
 
 
 def test_a_proposal_has_what_it_took_and_what_those_before_it_in_its_place_took(kit: Any) -> None:

@@ -126,7 +126,7 @@ async def test_past_the_broad_start_a_run_stopped_anywhere_goes_on_to_the_same_l
         one.check()
     trials = whole.study.trials
     assert [kit.told(trial) for trial in same.study.trials] == [kit.told(trial) for trial in trials]
-    assert {trial.proposer for trial in trials[1 : search.broad + 1]} == {"known", "spread"}
+    assert {trial.proposer for trial in trials[1 : search.broad + 1]} == {"known", "spread", "reflective"}
     assert {"reflective", "tpe", "merge"} & {trial.proposer for trial in trials[search.broad + 1 :]}
     assert trials[-1].kind == "last_look", "this search was chosen because its leader is not accepted before"
 
