@@ -57,13 +57,19 @@ def rows_kept(file: Path) -> Iterator[tuple[str, Any]]:
 
 
 def rows_told(results: Path) -> Iterator[tuple[str, Any]]:
-    """Yield a row for each search of an ablation's `results.json`, the place of its folder left out."""
-    whole = json.loads(results.read_text(encoding="utf-8"))
-    ablation = Path(whole["ablation"]).name
-    for variant in whole["variants"]:
-        for search in variant["searches"]:
-            values = {"ablation": ablation, "variant": variant["name"], "search": search | {"run": ""}}
-            yield f"{results}: {variant['name']}, seed {search['seed']}", values
+    """Yield a row for each search of an ablation's `results.json`, the place of its folder left out.
+
+    Raises TaskError naming a file that is no such results.
+    """
+    try:
+        whole = json.loads(results.read_text(encoding="utf-8"))
+        ablation = Path(whole["ablation"]).name
+        for variant in whole["variants"]:
+            for search in variant["searches"]:
+                values = {"ablation": ablation, "variant": variant["name"], "search": search | {"run": ""}}
+                yield f"{results}: {variant['name']}, seed {search['seed']}", values
+    except (KeyError, TypeError, ValueError):
+        raise TaskError(f"{results}: is no results.json of `mnemotune ablate`") from None
 
 
 def added(rows: Sequence[Row], more: Iterable[tuple[str, Any]]) -> list[Row]:
@@ -101,15 +107,9 @@ def main(
     if rows.suffix != ".jsonl":
         raise typer.BadParameter(f"{rows}: call the file of rows NAME.jsonl")
     try:
-        before = added([], rows_kept(rows))
-        every = before
+        before = every = added([], rows_kept(rows))
         for path in results or []:
-            try:
-                every = added(every, rows_told(path))
-            except (KeyError, TypeError, ValueError) as error:
-                if isinstance(error, TaskError):
-                    raise
-                raise TaskError(f"{path}: is no results.json of `mnemotune ablate`") from None
+            every = added(every, rows_told(path))
     except (OSError, TaskError) as error:
         raise typer.BadParameter(str(error)) from None
     if not every:

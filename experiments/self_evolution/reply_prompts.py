@@ -30,9 +30,8 @@ from ..transfer.budgets import front_of
 
 CONTEXT_TOKENS = 1000
 OWN_PROMPT = "its own prompt"
-RENEWED = "users_messages_renewed"
 COLUMNS = ("strategy", "reply prompt", "memory score", "evidence recall", "over its own prompt", "over the first row")
-STRATEGIES = (RENEWED, "users_messages_searched")
+STRATEGIES = ("users_messages_renewed", "users_messages_searched")
 HELPFUL, USE = "You are a helpful assistant.", "Use what you remember about the user."
 OWN = "Rely only on what the user says about their own life."
 NEWEST = "The newest memory always wins, without exception. Prefer the most recent statement over older ones."

@@ -37,8 +37,7 @@ def markdown(variants: Sequence[Variant], *, stage_noun: str = "period") -> str:
         "mean of both": [with_interval(variant.both.estimate) for variant in variants],
         "difference in both": [_difference(variant.both) for variant in variants],
     }
-    took = {_named(what, stage_noun): [_taken(variant, what) for variant in variants] for what in TOOK}
-    columns |= took
+    columns |= {_named(what, stage_noun): [_taken(variant, what) for variant in variants] for what in TOOK}
     return "\n".join([*markdown_lines(list(columns), zip(*columns.values(), strict=True)), ""])
 
 
@@ -52,7 +51,7 @@ def comparison_table(variants: Sequence[Variant], *, title: str, stage_noun: str
         "evi-\ndence": [number(variant.evidence.estimate.mean) for variant in variants],
     }
     narrow = {"candidates": "tried", "accepted": "acc."}
-    for what in TOOK[:-1]:
+    for what in (what for what in TOOK if what != "seconds"):
         columns[narrow.get(what, _named(what, stage_noun))] = [_taken(variant, what) for variant in variants]
     rows = zip(*columns.values(), strict=True)
     table = plain_table(list(columns), rows, left=["difference"], bold=variants[0].name, title=title, padding=0)

@@ -17,6 +17,7 @@ from ..search.sealed import EVOLVED, SEED
 from .table import number, short, with_interval
 from .vega import (
     ACCENT,
+    CONFIG,
     FAINT,
     INK,
     LONGEST_NAME,
@@ -117,7 +118,7 @@ def stages_plot(rows: Rows, *, stage_noun: str = "stage", width: int = WIDE) -> 
     return drawn(layers, width, 300)
 
 
-FEW_TICKS = {"tickCount": 5}
+FEW_TICKS = {"axisXQuantitative": {"tickCount": 5}}
 """So few that labels of three digits stay apart."""
 
 
@@ -153,18 +154,19 @@ def variants_plot(variants: Sequence[Variant]) -> str:
     height = (ROW_PIXELS + 6) * len(variants)
     small = {"type": "point", "filled": True, "size": 12, "color": FAINT, "yOffset": 9, "aria": False, "opacity": 1}
     title = "memory score, 95% interval; grey: each search"
-    left = [layer(searches, small, x=measure("x", title=title, axis=FEW_TICKS), y=y)]
+    left = [layer(searches, small, x=measure("x", title=title), y=y)]
     if shared:
         word = {"type": "text", "color": FAINT, "align": "left", "dx": 3, "y": -6, "fontSize": 11, "aria": False}
-        left += [rule([{"x": window}], FAINT, {"x": measure("x", title=title, axis=FEW_TICKS)}, dash=[5, 3])]
-        left += [layer([{"x": window}], word, x=measure("x", title=title, axis=FEW_TICKS), text={"value": WINDOW})]
-    left += scores_of(rows, y, title, axis=FEW_TICKS)
+        left += [rule([{"x": window}], FAINT, {"x": measure("x", title=title)}, dash=[5, 3])]
+        left += [layer([{"x": window}], word, x=measure("x", title=title), text={"value": WINDOW})]
+    left += scores_of(rows, y, title)
     title = f"difference from {short(names[0], LONGEST_NAME)}, 95% interval"
     right = [
-        rule([{"x": 0}], FAINT, {"x": measure("x", title=title, axis=FEW_TICKS)}, dash=[2, 3]),
-        *scores_of(differences, bare, title, axis=FEW_TICKS),
+        rule([{"x": 0}], FAINT, {"x": measure("x", title=title)}, dash=[2, 3]),
+        *scores_of(differences, bare, title),
     ]
-    return rendered({"hconcat": [{"layer": layers, "width": 330, "height": height} for layers in (left, right)]})
+    beside = [{"layer": layers, "width": 330, "height": height} for layers in (left, right)]
+    return rendered({"hconcat": beside, "config": CONFIG | FEW_TICKS})
 
 
 def reliability_plot(p_safe: NDArray[np.float64], harmful: NDArray[np.bool_]) -> str:

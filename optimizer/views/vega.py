@@ -122,15 +122,15 @@ def row_axis(names: Collection[str], width: int) -> Layer:
     return {"field": "policy", "type": "nominal", "sort": None, "scale": {"domain": [*names]}, "axis": axis}
 
 
-def scores_of(values: Sequence[Layer], y: Layer, title: str, **options: Any) -> list[Layer]:
-    """Return the layers of scores with their intervals, one a row; ``options`` are the axis of numbers'."""
+def scores_of(values: Sequence[Layer], y: Layer, title: str) -> list[Layer]:
+    """Return the layers of scores with their intervals, one a row."""
     color = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
-    ends = {"x": measure("low", title=title, **options), "x2": {"field": "high"}, "y": y, "color": color}
+    ends = {"x": measure("low", title=title), "x2": {"field": "high"}, "y": y, "color": color}
     whole = [value for value in values if value["low"] is not None]
     point = {"type": "point", "filled": True, "size": 80, "opacity": 1}
     return [
         layer(whole, {"type": "rule", "strokeWidth": 2.5}, **ends, description=TIP),
-        layer(values, point, x=measure("mean", title=title, **options), y=y, color=color, description=TIP),
+        layer(values, point, x=measure("mean", title=title), y=y, color=color, description=TIP),
     ]
 
 
