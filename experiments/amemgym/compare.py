@@ -11,15 +11,15 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
 from ...data import Scenario, load_scenarios
 from ...env import Evaluation, Protocol
@@ -27,6 +27,7 @@ from ...env.dialogue.compat import DEFECTS
 from ...env.dialogue.interchange import BOUND, read_results, write_results
 from ...policies import load_policy
 from ...policies.prompts import Templates
+from ..command import run
 from .client import evaluator_at
 from .server import running
 
@@ -93,8 +94,8 @@ def run_reference(script: str, python: str, checkout: str | Path, *arguments: st
     subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
 
 
-def main(checkout: str, python: str, data: str, env_config: str = "") -> int:
-    """Print the comparison; return 0 when all is equal."""
+def main(checkout: str, python: str, data: str, env_config: Annotated[str, typer.Argument()] = "") -> None:
+    """Print the comparison; exit with 1 unless all is equal."""
     scenarios = load_scenarios(data)
     env = Path(env_config or Path(checkout) / "configs" / "env" / "v1.base.json")
     with tempfile.TemporaryDirectory() as temporary:
@@ -123,7 +124,7 @@ def main(checkout: str, python: str, data: str, env_config: str = "") -> int:
         equal &= same_requests(messages(out / "theirs.jsonl"), messages(out / "ours.jsonl"))
         theirs = sum(value for name, value in _json(out / "seconds.json").items() if "with" in name or "bound" in name)
         print(f"seconds without latency: AMemGym {theirs:.1f} (its sleeps left out), mnemotune {seconds:.1f}")
-    return 0 if equal else 1
+    raise typer.Exit(0 if equal else 1)
 
 
 def _compare_files(theirs: Path, ours: Path) -> bool:
@@ -157,4 +158,4 @@ def same_requests(theirs: Counter[str], ours: Counter[str]) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    run(main)

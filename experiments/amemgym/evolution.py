@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from ...data.dialogue.load import load_scenarios
 from ...data.dialogue.scenario import Scenario
 from ...env.dialogue.record import period_of
+from ..command import run
 from .compare import evaluate, messages, run_reference, same_requests
 from .server import running
 
@@ -83,13 +85,13 @@ def _answers(file: Path, life: Scenario) -> list[list[int]]:
     return [[(cell["response"] - 1) % n for cell, n in zip(p, counts, strict=True)] for p in periods]
 
 
-def main(checkout: str, python: str, data: str, env_config: str = "") -> int:
-    """Print the comparison; return 0 when all is equal."""
+def main(checkout: str, python: str, data: str, env_config: Annotated[str, typer.Argument()] = "") -> None:
+    """Print the comparison; exit with 1 unless all is equal."""
     env = Path(env_config or Path(checkout) / "configs" / "env" / "v1.base.json")
     configs = variations(Path(checkout))
     equal = [compare(name, config, Path(checkout), python, data, env) for name, config in configs.items()]
-    return 0 if all(equal) else 1
+    raise typer.Exit(0 if all(equal) else 1)
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    run(main)

@@ -11,10 +11,14 @@ import asyncio
 import resource
 import subprocess
 import sys
+from typing import Annotated
+
+from typer import Argument
 
 from ...data import Scenario
 from ...data.dialogue.generator import generate_scenarios
 from ...policies import load_policy
+from ..command import run
 from .client import evaluator_at
 from .server import running
 
@@ -46,17 +50,17 @@ async def measure(periods: int) -> str:
     return f"| {periods} | {calls:,} | {said / 1e6:.2f} | {memory:.1f} | {program:.2f} | {system:.2f} |"
 
 
-def main() -> None:
+def main(periods: Annotated[int | None, Argument(help="Of this length alone.", min=1)] = None) -> None:
     """Print a table, or one row of it."""
-    if len(sys.argv) > 1:
-        print(asyncio.run(measure(int(sys.argv[1]))))
+    if periods is not None:
+        print(asyncio.run(measure(periods)))
         return
     print("| periods | calls | transcript, M characters | memory above start, MiB | CPU s, program | CPU s, system |")
     print("|---|---|---|---|---|---|", flush=True)
     with running(PORT, "--length", str(REPLY)):
-        for periods in LENGTHS:
-            subprocess.run([sys.executable, "-m", "mnemotune.experiments.amemgym.history", str(periods)], check=True)
+        for length in LENGTHS:
+            subprocess.run([sys.executable, "-m", "mnemotune.experiments.amemgym.history", str(length)], check=True)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -14,6 +14,7 @@ import time
 from ...data.dialogue.generator import generate_scenarios
 from ...env import Evaluation
 from ...policies import load_policy
+from ..command import run
 from .client import evaluator_at
 from .server import running
 
@@ -50,4 +51,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -6,14 +6,16 @@ python -m mnemotune.experiments.embedded_model.calibration [DATA] [FIGURE.svg]
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Annotated
 
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from typer import Argument
 
+from ..command import run
 from .arms import MEASURES, Arm, misses, published, run_all
 
 TITLES = {
@@ -68,18 +70,21 @@ def figure(arms: Mapping[str, Arm]) -> Figure:
     return drawn
 
 
-def main() -> None:
+def main(
+    data: Annotated[str, Argument(help="The users.")] = "base",
+    picture: Annotated[
+        Path | None, Argument(metavar="[FIGURE.svg]", help="Where to draw it; without, nowhere.")
+    ] = None,
+) -> None:
     """Print the table and what misses its bar; draw the figure."""
-    data = sys.argv[1] if len(sys.argv) > 1 else "base"
-    path = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(__file__).parent / "calibration.svg"
     with ProcessPoolExecutor(os.cpu_count()) as executor:
         arms = run_all(data, executor)
     print(table(arms))
     for miss in misses(arms):
         print(f"- {miss}")
-    drawn = figure(arms)
-    FigureCanvasSVG(drawn).print_svg(str(path), metadata={"Date": None})
+    if picture is not None:
+        FigureCanvasSVG(figure(arms)).print_svg(str(picture), metadata={"Date": None})
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

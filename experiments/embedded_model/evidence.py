@@ -6,15 +6,18 @@ python -m mnemotune.experiments.embedded_model.evidence DATA...
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import Counter
 from collections.abc import Iterator
+from typing import Annotated
+
+from typer import Argument
 
 from ...data.dialogue.load import load_scenarios
 from ...data.dialogue.scenario import Question, Scenario
 from ...env.dialogue.protocol import Protocol, answer_prompt, gold_choice, probe_prompt, read_answer, read_probe
 from ...policies.lm.base import Message, Request
 from ...policies.lm.embedded import EmbeddedModel
+from ..command import run
 
 
 def cases(scenario: Scenario) -> Iterator[tuple[Question, dict[str, str], list[Message]]]:
@@ -46,10 +49,12 @@ async def count(scenario: Scenario, model: EmbeddedModel, protocol: Protocol) ->
     return counts
 
 
-def main() -> None:
+def main(
+    sources: Annotated[list[str] | None, Argument(metavar="DATA...", help="Users; without, base.")] = None,
+) -> None:
     """Print a table."""
     print("| data | users | answers | probes |\n|---|---|---|---|")
-    for data in sys.argv[1:] or ["base"]:
+    for data in sources or ["base"]:
         scenarios = load_scenarios(data)
         counts: Counter[str] = Counter()
         for scenario in scenarios:
@@ -59,4 +64,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -6,14 +6,17 @@ python -m mnemotune.experiments.embedded_model.prompts [DATA]
 from __future__ import annotations
 
 import os
-import sys
 from concurrent.futures import ProcessPoolExecutor
+from typing import Annotated
+
+from typer import Argument
 
 from ...data.dialogue.load import load_scenarios
 from ...env.statistics import estimate
 from ...optimizer.proposers.population import KINDS, PROFILE
 from ...policies.files import load_policy
 from ...policies.policy import MemoryPolicy
+from ..command import run
 from .arms import evaluate
 
 FURTHER = (
@@ -46,9 +49,8 @@ def _with_write_prompt(policy: MemoryPolicy, text: str) -> MemoryPolicy:
     return MemoryPolicy.model_validate({**policy.model_dump(), "prompts": prompts})
 
 
-def main() -> None:
+def main(data: Annotated[str, Argument(help="The users.")] = "generated:24@909") -> None:
     """Print a table: memory score, and the difference to the vague prompt, paired by user."""
-    data = sys.argv[1] if len(sys.argv) > 1 else "generated:24@909"
     seed = load_policy("awi")
     policies = {"default": seed} | {name: _with_write_prompt(seed, text) for name, text in prompts().items()}
     with ProcessPoolExecutor(os.cpu_count()) as executor:
@@ -66,4 +68,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import aclosing
 from functools import partial
 from statistics import median
+from typing import Annotated
+
+from typer import Argument
 
 from ...data.dialogue.generator import generate_scenarios
 from ...data.dialogue.load import load_scenarios
@@ -27,6 +29,7 @@ from ...policies.files import load_policy
 from ...policies.lm.base import Message, Request
 from ...policies.lm.embedded import EmbeddedModel
 from ...policies.policy import MemoryPolicy
+from ..command import run
 from .arms import ORDER, cast
 
 REPEATS = 5
@@ -70,6 +73,11 @@ def growth() -> None:
         print(f"| {messages} | {size:,} | {cost * 1e3:.2f} | {cost / messages * 1e6:.0f} |", flush=True)
 
 
-if __name__ == "__main__":
-    arms(sys.argv[1] if len(sys.argv) > 1 else "base")
+def main(data: Annotated[str, Argument(help="The users of the arms.")] = "base") -> None:
+    """Print both tables."""
+    arms(data)
     growth()
+
+
+if __name__ == "__main__":
+    run(main)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 TABLE = [sys.executable, "-m", "mnemotune.experiments.memgym.table"]
 
 
@@ -24,3 +25,11 @@ def test_an_unknown_option_is_named_with_the_way_to_help(tmp_path: Path) -> None
     ended = subprocess.run([*TABLE, str(tmp_path), "--nothing"], capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert "--help" in ended.stderr
+
+
+def test_every_experiment_is_a_command_of_the_same_kind() -> None:
+    """Else `--help` is data, or runs it; what the reference's python runs has no typer."""
+    texts = {file.name: file.read_text(encoding="utf-8") for file in EXPERIMENTS.rglob("*.py")}
+    others = {name for name, text in texts.items() if "__main__" in text and "run(main)" not in text}
+    assert others == {"child.py", "in_reference.py", "evolution_in_reference.py"}
+    assert {name for name, text in texts.items() if "sys.argv" in text} == others
