@@ -66,13 +66,13 @@ async def _dealt(
     """Let those proposers make candidates that win the draw for a slot."""
     slots: list[Candidate | None] = [None] * count
     ledgers = [Ledger() for _ in range(count)]
-    waiting = dict(able)
+    waiting, known = dict(able), _telling(able, trials)
     for _ in range(ATTEMPTS):
         plans: list[tuple[int, str, random.Random]] = []
         for slot in _stale(slots, trials):
             if not waiting:
                 break
-            name = pick_proposer(sorted(waiting), trials, rng)
+            name = pick_proposer(sorted(waiting), known, rng)
             plans.append((slot, name, random.Random(rng.getrandbits(32))))
             if able[name].alone:
                 del waiting[name]
@@ -80,6 +80,19 @@ async def _dealt(
         for (slot, _, _), candidate in zip(plans, await side_by_side(asked), strict=True):
             slots[slot] = candidate
     return [candidate for candidate in slots if candidate is not None]
+
+
+def _telling(proposers: Mapping[str, Proposer], trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials that tell what a proposer's next candidate is worth.
+
+    A broad start's edits of the seed policy do not: they raced beside points far apart, and later edits are of leaders.
+    """
+    explorers = {name for name, proposer in proposers.items() if proposer.explores}
+    editors = {name for name, proposer in proposers.items() if proposer.edits_prompts}
+    first = [trial for trial in trials if trial.generation == 1]
+    if not any(trial.proposer in explorers for trial in first):
+        return list(trials)
+    return [trial for trial in trials if trial.generation != 1 or trial.proposer not in editors]
 
 
 async def _spread_out(

@@ -207,6 +207,34 @@ def test_an_editor_that_works_alone_has_one_place_of_a_broad_generation_invarian
     assert [candidate.proposer for candidate in made] == ["wide", "wide", "wide", "alone"]
 
 
+def lost(kit: Any, number: int, proposer: str, *, generation: int = 1) -> Trial:
+    """Return a candidate's trial that never led."""
+    return replace(kit.trial(number, policy=kit.policy(number)), generation=generation, proposer=proposer, calls=100)
+
+
+@pytest.mark.parametrize(
+    ("first", "generation", "fewer"),
+    [("wide", 1, False), ("wide", 2, True), ("near", 1, True)],
+    ids=["a broad start's", "later ones", "no broad start's"],
+)
+def test_edits_that_lost_in_a_broad_start_take_no_places_from_later_ones_invariant_5(
+    kit: Any, first: str, generation: int, fewer: bool
+) -> None:
+    proposers = {
+        "wide": Scripted(numbered(kit), explores=True),
+        "near": Scripted(numbered(kit)),
+        "edits": Scripted(numbered(kit), edits_prompts=True),
+    }
+    begun = [kit.trial(), lost(kit, 1, first)]
+    edits = [lost(kit, number, "edits", generation=generation) for number in range(2, 12)]
+
+    def places(trials: list[Trial]) -> int:
+        made = deal(proposers, trials, generation=3, count=200)
+        return sum(candidate.proposer == "edits" for candidate in made)
+
+    assert (places([*begun, *edits]) < places(begun) / 2) == fewer
+
+
 def test_the_reflective_proposer_edits_prompts_where_they_may_change(bench: Any) -> None:
     for prompts, names in ((True, ["spread", "spread", "reflective", "reflective"]), (False, ["spread"] * 4)):
         made = proposed(
