@@ -49,7 +49,7 @@ async def propose(
     able = {name: proposer for name, proposer in proposers.items() if proposer.ready(trials)}
     if not broad:
         return await _dealt(able, trials, count, rng)
-    editors = {name: proposer for name, proposer in able.items() if proposer.edits_prompts}
+    editors = _editors(able)
     places = edited if editors else 0
     spread = await _spread_out(proposers, trials, count - places, rng)
     return spread + await _dealt(editors, trials, places, rng)
@@ -82,13 +82,18 @@ async def _dealt(
     return [candidate for candidate in slots if candidate is not None]
 
 
+def _editors(proposers: Mapping[str, Proposer]) -> dict[str, Proposer]:
+    """Return the proposers that edit prompts; another package's proposer need not say whether it does."""
+    return {name: proposer for name, proposer in proposers.items() if getattr(proposer, "edits_prompts", False)}
+
+
 def _telling(proposers: Mapping[str, Proposer], trials: Sequence[Trial]) -> list[Trial]:
     """Return the trials that tell what a proposer's next candidate is worth.
 
     A broad start's edits of the seed policy do not: they raced beside points far apart, and later edits are of leaders.
     """
     explorers = {name for name, proposer in proposers.items() if proposer.explores}
-    editors = {name for name, proposer in proposers.items() if proposer.edits_prompts}
+    editors = _editors(proposers)
     first = [trial for trial in trials if trial.generation == 1]
     if not any(trial.proposer in explorers for trial in first):
         return list(trials)
