@@ -26,7 +26,7 @@ def ablate_command(
         list[str] | None, typer.Option("--set", help="key=value for all variants, dots in the key.")
     ] = None,
     seeds: Annotated[
-        str | None, typer.Option("--seeds", help="How many, or which: 10 is 0 to 9, and 3,5 is those two.")
+        str | None, typer.Option("--seeds", help="How many, or which: 10 is 0 to 9; 3,5 is those two; 7, is that one.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The folder of all runs; else runs/NAME.")] = None,
     dry_run: Annotated[
@@ -136,9 +136,9 @@ def _seeds(text: str) -> list[int]:
     from ..config import ConfigError
 
     try:
-        numbers = [int(part) for part in text.split(",")]
+        numbers = [int(part) for part in text.removesuffix(",").split(",")]
     except ValueError:
         numbers = []
     if not numbers or min(numbers) < 0 or (numbers == [0] and "," not in text):
-        raise ConfigError(f"--seeds {text}: write how many, for example 5, or which, for example 0,1,2")
+        raise ConfigError(f"--seeds {text}: write how many, for example 5, or which, for example 0,1,2 (one alone: 7,)")
     return numbers if "," in text else list(range(numbers[0]))

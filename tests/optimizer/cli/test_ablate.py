@@ -117,10 +117,15 @@ def test_what_was_stopped_goes_on(cli: Cli, ablation: Path) -> None:
     assert (stopped / "result.json").is_file()
 
 
-@pytest.mark.parametrize("seeds", ["0", "x", "-1", "1,x", ""])
+@pytest.mark.parametrize("seeds", ["0", "x", "-1", "1,x", "1,,", ",", ""])
 def test_seeds_that_are_none_are_refused(cli: Cli, ablation: Path, seeds: str) -> None:
     refused = cli("ablate", ablation, f"--seeds={seeds}").refused()
-    assert refused == f"--seeds {seeds}: write how many, for example 5, or which, for example 0,1,2"
+    assert refused == f"--seeds {seeds}: write how many, for example 5, or which, for example 0,1,2 (one alone: 7,)"
+
+
+def test_one_seed_alone_can_be_named(cli: Cli, ablation: Path) -> None:
+    arguments = ["ablate", ablation, "--out", "out", "--set", "baselines=[]", "--seeds", "7,"]
+    assert cli(*arguments, "--dry-run", "--json").succeeded().json["searches"] == 2
 
 
 def test_a_search_that_cannot_work_is_refused_before_anything_is_spent(cli: Cli, ablation: Path) -> None:
