@@ -26,7 +26,7 @@ def ablate_command(
         list[str] | None, typer.Option("--set", help="key=value for all variants, dots in the key.")
     ] = None,
     seeds: Annotated[
-        str | None, typer.Option("--seeds", help="How many, or which: 10 is 0 to 9; 3,5 is those two; 7, is that one.")
+        str | None, typer.Option("--seeds", help="How many (5 is 0 to 4), or which: 3,5 names two, 7, names one.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The folder of all runs; else runs/NAME.")] = None,
     dry_run: Annotated[
