@@ -18,10 +18,10 @@ from mnemotune.policies.space import Space
 
 KEYS = {
     "awe": "9e29277d1b7c",
-    "awi": "64d979eb59a7",
-    "awi_complete": "ef80fe4a7624",
-    "awi_oracle": "0d88f81d8301",
-    "awi_question_only": "d243fb0453ff",
+    "awi": "4fc10b1faf8b",
+    "awi_complete": "5f65bba43d37",
+    "awi_oracle": "0b32b59439f8",
+    "awi_question_only": "cebe76cd24dd",
     "native": "fa4688d11171",
     "rag": "4886e479460a",
     "window": "fa4688d11171",

@@ -23,7 +23,9 @@ WORDS_PER_NOTE = 13
 """Length of a note, in words, where the prompt says nothing about it; in full and in brief it is the next two."""
 WORDS_PER_FULL_NOTE = 40
 WORDS_PER_BRIEF_NOTE = 6
-WORDS_PER_LABEL = 4
+WORDS_OF_A_SLUG = 4
+NOTES_PER_LABEL = 5
+"""How many notes of full length the text of a profile's label holds."""
 PASSING = 0.5
 """How much a kind is asked for that is named in a sentence, beside one in a list."""
 CLEAR = 0.4
@@ -107,6 +109,11 @@ class Instructions:
         words = round(WORDS_PER_NOTE * (extreme / WORDS_PER_NOTE) ** abs(strength))
         low, high = word_limits(self.prose)
         return int(max(low, min(high, words)))
+
+    @property
+    def words_per_label(self) -> int:
+        """How many words the text under a profile's label may have, one note at least."""
+        return NOTES_PER_LABEL * self.words_per_note
 
     @cached_property
     def own(self) -> float:
@@ -202,4 +209,4 @@ def read_labels(text: str) -> Instructions:
 
 def slug(text: str) -> str:
     """Return a label made of a text's first content words, up to its colon."""
-    return "_".join(stems(text.split(":", 1)[0])[:WORDS_PER_LABEL])
+    return "_".join(stems(text.split(":", 1)[0])[:WORDS_OF_A_SLUG])

@@ -37,6 +37,10 @@ EAGER = 0.25
 """Share by which that is less where a prompt asks for what is known to be replaced."""
 SAME_NOTE = 0.95
 """Likeness from which on a note tells nothing new."""
+NOTE_END = "; "
+"""What stands between the notes of one label."""
+OTHER = "other"
+"""The label of what fits none of the kinds that a prompt names."""
 SPEAKER = re.compile(r"[A-Z][\w'-]*(?: [A-Z][\w'-]*)?: ")
 """A name before what somebody says. Where all messages have one, and not the same, people talk to each other: all are
 heard like users, and notes are in full, as they have to be understood without the talk."""
@@ -60,11 +64,27 @@ def write_profile(prompt: str, memories: dict[str, str], conversation: Sequence[
     instructions = read_instructions(prompt)
     topic = topic_of(conversation, memories)
     changed: dict[str, str] = {}
+    new: dict[str, tuple[Note, ...]] = {}
     for note in _notes(instructions, conversation, besides=WORDS_OF_A_LABEL):
         label = _label(note, instructions, topic, memories | changed)
-        kept = changed.get(label) or (memories.get(label) if instructions.appends else None)
-        changed[label] = f"{kept} {note.text}" if kept else note.text
+        new[label] = (*new.get(label, ()), note)
+        changed[label] = _rewritten(memories.get(label, ""), new[label], instructions)
     return json.dumps(changed, ensure_ascii=False)
+
+
+def _rewritten(text: str, new: Sequence[Note], instructions: Instructions) -> str:
+    """Return a label's text with new notes: they take the place of the same matters', and the oldest fall out."""
+    known = [note.rstrip(".") for note in text.split(NOTE_END) if note]
+    if not instructions.appends:
+        known = [note for note in known if not any(_is_news_of(note, one, instructions) for one in new)]
+    kept = [*known, *(note.text.rstrip(".") for note in new)]
+    while len(kept) > 1 and sum(len(note.split()) for note in kept) > instructions.words_per_label:
+        kept.pop(0)
+    return NOTE_END.join(kept)
+
+
+def _is_news_of(known: str, note: Note, instructions: Instructions) -> bool:
+    return likeness(note.words, words_of(known).all) > same_from(note.text, instructions)
 
 
 def write_facts(
@@ -260,16 +280,22 @@ def topic_of(conversation: Sequence[dict[str, Any]], memories: dict[str, str]) -
 
 
 def _label(note: Note, instructions: Instructions, topic: str, memories: dict[str, str]) -> str:
-    """Return the label that the note belongs under: that of the same matter, else its kind's and the topic's."""
-    like, label = max(
-        ((likeness(note.words, words_of(f"{key} {text}").all), key) for key, text in memories.items()),
-        default=(0.0, ""),
-    )
-    if like > same_from(note.text, instructions):
-        return label
+    """Return the label that the note belongs under.
+
+    Where a prompt names kinds it is the kind; elsewhere that of the same matter, or the topic of the talk.
+    """
+    if instructions.separate or not instructions.kinds:
+        like, label = max(
+            ((likeness(note.words, words_of(f"{key} {text}").all), key) for key, text in memories.items()),
+            default=(0.0, ""),
+        )
+        if like > same_from(note.text, instructions):
+            return label
+    if instructions.separate:
+        return f"{topic}_{_most_telling(note, memories)}"
     if note.kind is not None:
-        return f"{topic}_{slug(note.kind.text)}"
-    return f"{topic}_{_most_telling(note, memories)}" if instructions.separate else topic
+        return slug(note.kind.text)
+    return OTHER if instructions.kinds else topic
 
 
 def _most_telling(note: Note, memories: dict[str, str]) -> str:

@@ -182,7 +182,7 @@ def test_the_events_of_a_merge_are_no_wish() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [("write_facts", 13), ("write_facts_medium", 13), ("write_profile", 6), ("write_profile_minimal", 6)],
+    [("write_facts", 13), ("write_facts_medium", 13), ("write_profile", 13), ("write_profile_minimal", 13)],
 )
 def test_the_bundled_write_prompts_ask_for_a_length_and_nothing_else(kind: str, words: int) -> None:
     instructions = read_instructions(Templates.bundled().starting(kind))

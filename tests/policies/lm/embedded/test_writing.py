@@ -18,7 +18,13 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemotune.policies.lm.embedded.instructions import MOST_KINDS, WORDS_PER_BRIEF_NOTE, WORDS_PER_NOTE
+from mnemotune.policies.lm.embedded.instructions import (
+    MOST_KINDS,
+    WORDS_PER_BRIEF_NOTE,
+    WORDS_PER_NOTE,
+    read_instructions,
+)
+from mnemotune.policies.lm.embedded.wording import split_sentences
 from mnemotune.policies.lm.embedded.writing import WORDS_PER_CALL, likeness, merge_facts, write_facts, write_profile
 from mnemotune.policies.prompts import Templates, render
 
@@ -230,16 +236,20 @@ def test_a_list_of_too_many_kinds_gets_each_of_them_less_attention() -> None:
 # Labels
 
 
-def test_a_note_is_filed_under_the_topic_of_the_talk_and_the_kind_that_it_belongs_to() -> None:
+def test_a_note_is_filed_under_the_kind_that_it_belongs_to() -> None:
     talk = "I own two cats and dogs. What do cats eat?"
-    assert profile("1. Pets: cats and dogs\n2. Boats", talk) == {"cat_pet": "I own two cats and dogs."}
+    assert profile("1. Pets: cats and dogs\n2. Boats", talk) == {"pet": "I own two cats and dogs"}
 
 
-def test_a_note_of_no_kind_is_filed_under_the_topic_of_the_talk() -> None:
-    assert profile("1. Boats", "I bake bread. Which bread is best?") == {"bread": "I bake bread."}
+def test_a_note_of_no_kind_is_filed_under_other_where_the_prompt_names_kinds() -> None:
+    assert profile("1. Boats", "I bake bread. Which bread is best?") == {"other": "I bake bread"}
 
 
-def test_two_matters_of_one_topic_displace_each_other_unless_the_prompt_keeps_them_apart() -> None:
+def test_a_note_is_filed_under_the_topic_of_the_talk_where_the_prompt_names_no_kinds() -> None:
+    assert profile("", "I bake bread. Which bread is best?") == {"bread": "I bake bread"}
+
+
+def test_two_matters_of_one_topic_stand_under_one_label_unless_the_prompt_keeps_them_apart() -> None:
     first, second = "I do it at dawn. How do I bake bread?", "My oven is small. How do I bake bread?"
     for instructions, labels in (
         ("", 1),
@@ -247,17 +257,38 @@ def test_two_matters_of_one_topic_displace_each_other_unless_the_prompt_keeps_th
         ("- time: dawn, morning, evening\n- equipment: oven, fridge", 2),
     ):
         known = profile(instructions, first)
-        assert len(known | profile(instructions, second, memories=known)) == labels, instructions
+        together = known | profile(instructions, second, memories=known)
+        assert len(together) == labels, instructions
+        assert {"dawn", "oven"} <= set(" ".join(together.values()).replace(";", "").split()), instructions
 
 
 def test_what_is_noted_in_one_go_under_one_label_stands_together() -> None:
     (text,) = profile("", "I bake bread at dawn. My bread is dark. Which bread is best?").values()
-    assert text == "I bake bread at dawn. My bread is dark."
+    assert text == "I bake bread at dawn; My bread is dark"
+
+
+@pytest.mark.parametrize("length", ["", "Note everything in full detail.", "Keep each note brief."])
+def test_the_oldest_notes_of_a_label_fall_out_where_its_text_grows_too_long(length: str) -> None:
+    instructions = f"1. Boats\n\n{length}"
+    most = read_instructions(instructions).words_per_label
+    known: dict[str, str] = {}
+    for sentence in split_sentences(SMALL_TALK):
+        known |= profile(instructions, sentence, memories=known)
+    noted = [profile(instructions, sentence)["other"] for sentence in split_sentences(SMALL_TALK)]
+    kept = known["other"].split("; ")
+    assert kept == noted[-len(kept) :]
+    assert len(" ".join(kept).split()) <= most
+    assert kept == noted or len(" ".join(noted[-len(kept) - 1 :]).split()) > most
+
+
+def test_a_note_that_is_longer_than_a_labels_text_may_be_stands_alone() -> None:
+    known = {"other": "I own a cat and a dog"}
+    assert profile("1. Boats\n\nUse 1 word.", "I bake bread.", memories=known) == {"other": "I"}
 
 
 def test_news_of_the_same_matter_go_under_the_label_that_is_there() -> None:
     known = {"pets": "I own two cats.", "work": "I am a baker."}
-    assert profile("", "I own three cats now.", memories=known) == {"pets": "I own three cats now."}
+    assert profile("", "I own three cats now.", memories=known) == {"pets": "I own three cats now"}
     (label,) = profile("", "I swim in the lake.", memories=known)
     assert label not in known
 
@@ -265,7 +296,7 @@ def test_news_of_the_same_matter_go_under_the_label_that_is_there() -> None:
 def test_a_prompt_can_ask_to_keep_what_was_known_beside_the_news() -> None:
     known = {"pets": "I own two cats."}
     news = profile("Never overwrite a note.", "I own three cats now.", memories=known)
-    assert news == {"pets": "I own two cats. I own three cats now."}
+    assert news == {"pets": "I own two cats; I own three cats now"}
 
 
 def test_the_prompts_bullets_change_what_memory_holds(ask_for_json: AskFor, conversation: ConversationOf) -> None:
