@@ -75,7 +75,7 @@ def test_json_is_all_that_a_real_process_prints(start: Any, people: Path, check_
 def test_without_json_a_table_is_printed(cli: Cli, people: Path, plain: Any) -> None:
     done = cli("evaluate", "awi", "--data", people).succeeded()
     assert "8 users, model: embedded" in done.out
-    assert "awi by reader, named after the model that it was fitted to: claude-sonnet-4 1.689, deepseek" in plain(
+    assert "awi by reader, named after the model that it was fitted to: claude-sonnet-4 2.000, deepseek" in plain(
         done.err
     )
     assert "policy memory score window racy dence write read util. /turn /turn" in plain(done.out)
