@@ -133,7 +133,8 @@ def hits_of(sentence: str) -> list[Hit]:
 
 def _as_date(hit: Hit, hits: Sequence[Hit]) -> Hit:
     """Return the word "when" as a day where it asks when something was said, and else as a condition."""
-    after = [other for other in hits if hit.place < other.place <= hit.place + SPOKEN_OF]
+    near = [other for other in hits if hit.place < other.place <= hit.place + SPOKEN_OF]
+    after = [other for other in near if other.words.strip()]  # a line may break behind it
     is_void = bool(after) and after[0].words.split()[0] in ("nothing", "no", "there")
     is_day = hit.place > 0 and not is_void and any("~said" in other.groups for other in after)
     return Hit(hit.place, hit.words, frozenset({"~when"} if is_day else {"condition"}))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mnemotune.policies.lm.embedded.meaning import strengths_of
 from mnemotune.policies.lm.embedded.wording import hits_of, split_sentences
 
@@ -24,6 +26,13 @@ def test_short_forms_and_particles_are_read_as_what_they_stand_for() -> None:
 def test_the_longest_phrase_counts_and_not_the_words_in_it() -> None:
     words = [hit.words for hit in hits_of("There is no need to be long-winded, as said.")]
     assert words == ["there", "is", "no need to", "be", "long winded", ",", "as said", "."]
+
+
+@pytest.mark.parametrize(
+    "text", ["Use clear labels; when\nsomething changed, say so.", "Note when\n", "when \n\n it was said"]
+)
+def test_a_line_may_break_behind_when(text: str) -> None:
+    assert "when" in [hit.words for hit in hits_of(text)]
 
 
 def test_when_asks_for_a_day_where_something_was_said_and_else_for_a_condition() -> None:
