@@ -25,7 +25,7 @@ WORDS_PER_FULL_NOTE = 40
 WORDS_PER_BRIEF_NOTE = 6
 WORDS_OF_A_SLUG = 4
 NOTES_PER_LABEL = 5
-"""How many notes of full length the text of a profile's label holds."""
+"""How many notes of the length that the prompt wants stand under one label of a profile."""
 PASSING = 0.5
 """How much a kind is asked for that is named in a sentence, beside one in a list."""
 CLEAR = 0.4
@@ -112,7 +112,7 @@ class Instructions:
 
     @property
     def words_per_label(self) -> int:
-        """How many words the text under a profile's label may have, one note at least."""
+        """How many words the text under a label of a profile may have; a single note may have more."""
         return NOTES_PER_LABEL * self.words_per_note
 
     @cached_property

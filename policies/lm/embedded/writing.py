@@ -73,7 +73,10 @@ def write_profile(prompt: str, memories: dict[str, str], conversation: Sequence[
 
 
 def _rewritten(text: str, new: Sequence[Note], instructions: Instructions) -> str:
-    """Return a label's text with new notes: they take the place of the same matters', and the oldest fall out."""
+    """Return a label's text with new notes.
+
+    A new note takes the place of known ones of the same matter; the oldest fall out where the text grows too long.
+    """
     known = [note.rstrip(".") for note in text.split(NOTE_END) if note]
     if not instructions.appends:
         known = [note for note in known if not any(_is_news_of(note, one, instructions) for one in new)]
@@ -282,20 +285,18 @@ def topic_of(conversation: Sequence[dict[str, Any]], memories: dict[str, str]) -
 def _label(note: Note, instructions: Instructions, topic: str, memories: dict[str, str]) -> str:
     """Return the label that the note belongs under.
 
-    Where a prompt names kinds it is the kind; elsewhere that of the same matter, or the topic of the talk.
+    Where a prompt names kinds, it is the kind; elsewhere, and where each matter is to have its own, it is that of the
+    same matter, or a new one by the topic of the talk.
     """
-    if instructions.separate or not instructions.kinds:
-        like, label = max(
-            ((likeness(note.words, words_of(f"{key} {text}").all), key) for key, text in memories.items()),
-            default=(0.0, ""),
-        )
-        if like > same_from(note.text, instructions):
-            return label
-    if instructions.separate:
-        return f"{topic}_{_most_telling(note, memories)}"
-    if note.kind is not None:
-        return slug(note.kind.text)
-    return OTHER if instructions.kinds else topic
+    if instructions.kinds and not instructions.separate:
+        return OTHER if note.kind is None else slug(note.kind.text)
+    like, label = max(
+        ((likeness(note.words, words_of(f"{key} {text}").all), key) for key, text in memories.items()),
+        default=(0.0, ""),
+    )
+    if like > same_from(note.text, instructions):
+        return label
+    return f"{topic}_{_most_telling(note, memories)}" if instructions.separate else topic
 
 
 def _most_telling(note: Note, memories: dict[str, str]) -> str:

@@ -269,7 +269,7 @@ def check_evaluation() -> Callable[..., None]:
         assert told["groups"] == users
         for name in ("accuracy", "floor", "ceiling", "evidence_recall"):
             assert 0 <= told[name] <= 1
-        assert told["memory_score"] <= 2  # above 1 where memory answers more than what is told outright
+        assert told["memory_score"] <= 2  # above 1 where memory answers more questions than told facts do
         low, high = told["interval"]
         assert users < 2 or low <= told["memory_score"] <= high
         assert told["shares"].keys() == {"write", "read", "utilisation"}
