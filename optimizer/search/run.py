@@ -22,6 +22,7 @@ from ...env.episode import Bounds, write_episodes
 from ...env.statistics import nan_mean
 from ...env.track import most_calls
 from ...env.workers import Pool
+from ...policies.deploy.deployment import deployment_settings
 from ...policies.files import dump_policy, dump_yaml
 from ...policies.lm import Budget, BudgetExhausted, Charges, Consumed, LanguageModelError, Limits, merged
 from ..config import Config, ConfigError, Screening, dump_config, load_config
@@ -144,7 +145,7 @@ def _publish(outcome: Outcome) -> None:
     best = outcome.study.best.policy if outcome.study.trials else None
     if best is not None:
         write_whole(outcome.folder / "best_policy.yaml", dump_policy(best))
-        settings = {name: getattr(outcome.config, name) for name in ("model", "embedder", "context_tokens")}
+        settings = deployment_settings(outcome.config, outcome.config.context_tokens)
         text = DEPLOYMENT_HEADER + dump_yaml({"policy": "best_policy.yaml", **settings})
         write_whole(outcome.folder / "deployment.yaml", text)
     write_json(outcome.folder / "result.json", outcome.as_json(), indent=2)

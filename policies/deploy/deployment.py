@@ -16,7 +16,7 @@ from ...data.yaml_texts import parse_yaml, read_utf8
 from ..files import load_policy
 from ..lm.base import Embedder, LanguageModel
 from ..lm.endpoint import EndpointConfig
-from ..lm.providers import DEFAULT_EMBEDDER, embedder_named, model_named
+from ..lm.providers import DEFAULT_EMBEDDER, ModelsConfig, embedder_named, model_named
 from ..policy import MemoryPolicy
 from .store import MemoryStore
 
@@ -24,6 +24,8 @@ MadeT = TypeVar("MadeT")
 
 SETTINGS = "deployment.yaml"
 BEST = "best_policy.yaml"
+FORM = {"timeout_seconds", "max_tokens", "max_tokens_field", "extra_body", "structured"}
+"""What of an endpoint's settings belongs to the requests, and not to the place or the run."""
 LONGEST_OUTAGE_SECONDS = 60.0
 """How long one write waits for an endpoint that does not answer; its messages wait on."""
 
@@ -37,6 +39,8 @@ class _Settings(Record):
     model: str | None = None
     embedder: str = DEFAULT_EMBEDDER
     context_tokens: int | None = None
+    endpoint: EndpointConfig = EndpointConfig()
+    embedder_endpoint: EndpointConfig = EndpointConfig()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +52,22 @@ class Deployment:
     """Who writes, by name; None where nothing says it."""
     embedder: str = DEFAULT_EMBEDDER
     context_tokens: int | None = None
+    endpoint: EndpointConfig = EndpointConfig()
+    """What requests to the model are like."""
+    embedder_endpoint: EndpointConfig = EndpointConfig()
+    """What requests to the embedder are like."""
 
     def open_model(self, base_url: str | None = None) -> LanguageModel:
         """Make the model that writes. Raises DeploymentError when nothing says which, and LanguageModelError."""
         name = self.model
         if name is None:
             raise DeploymentError("--model: say which model writes memories, for example `openai:NAME`")
-        return _named(lambda: model_named(name).make(_reached(base_url), None), "--model")
+        return _named(lambda: model_named(name).make(_reached(self.endpoint, base_url), None), "--model")
 
     def open_embedder(self, base_url: str | None = None) -> Embedder:
         """Make the embedder. Raises LanguageModelError when it cannot be had."""
-        return _named(lambda: embedder_named(self.embedder).make(_reached(base_url), None), "--embedder")
+        reached = _reached(self.embedder_endpoint, base_url)
+        return _named(lambda: embedder_named(self.embedder).make(reached, None), "--embedder")
 
 
 def read_deployment(name: Path | str, **given: Any) -> Deployment:
@@ -74,9 +83,17 @@ def read_deployment(name: Path | str, **given: Any) -> Deployment:
         read = _read(beside)
         if read.policy == path.name:
             settings = read
-    known = {field: getattr(settings, field) for field in ("model", "embedder", "context_tokens")}
+    known = {field: value for field, value in settings if field != "policy"}
     said = {field: value for field, value in given.items() if value is not None}
     return Deployment(load_policy(path), **known | said)
+
+
+def deployment_settings(models: ModelsConfig, context_tokens: int | None) -> dict[str, Any]:
+    """Return what a deployment's file says of a search's models: who they are, and what requests to them are like."""
+    endpoints = {"endpoint": models.endpoint, "embedder_endpoint": models.reach_of_embedder}
+    forms = {name: endpoint.model_dump(include=FORM, exclude_defaults=True) for name, endpoint in endpoints.items()}
+    settings = {"model": models.model, "embedder": models.embedder, "context_tokens": context_tokens}
+    return settings | {name: form for name, form in forms.items() if form}
 
 
 def _read(file: Path) -> _Settings:
@@ -88,8 +105,9 @@ def _read(file: Path) -> _Settings:
         raise DeploymentError(f"{file}: {error}") from None
 
 
-def _reached(base_url: str | None) -> EndpointConfig:
-    return EndpointConfig(base_url=base_url, longest_outage_seconds=LONGEST_OUTAGE_SECONDS, quote_server=False)
+def _reached(endpoint: EndpointConfig, base_url: str | None) -> EndpointConfig:
+    waits = {"longest_outage_seconds": LONGEST_OUTAGE_SECONDS, "quote_server": False}
+    return endpoint.model_copy(update=waits | ({} if base_url is None else {"base_url": base_url}))
 
 
 def _named(make: Callable[[], MadeT], option: str) -> MadeT:

@@ -12,13 +12,14 @@ from typing import Any, Self
 
 from ...data.errors import MnemotuneError
 from ...data.per_loop import PerLoop
-from ..lm.base import Embedder, LanguageModel, Message, identity, to_json
+from ..lm.base import Embedder, LanguageModel, Message, Request, identity, to_json
 from ..lm.client import Client, as_model
 from ..memory.backends import open_memory
 from ..memory.budget import units_of, within
 from ..memory.protocol import Context, Item, Memory, MemoryEvent
 from ..memory.saving import dump_memory, messages_as_json, messages_of, restore_memory, savable
 from ..memory.stores import MemoryState
+from ..memory.writers import FACTS
 from ..policy import MemoryPolicy
 from .rows import Rows, StoreError, Waiting
 from .stating import forget_fact
@@ -26,6 +27,7 @@ from .vectors import KeptVectors
 
 MOST_OPEN = 256
 """Users whose memories stay in the process, the last used ones; others are read again from the file."""
+HARMLESS = Request((Message("user", 'Reply with {"new_memories": []}, a JSON object.'),), role="write", form=FACTS)
 
 __all__ = ["MemoryStore", "StoreError", "UserMemory"]
 
@@ -82,6 +84,10 @@ class MemoryStore:
         there = self._rows.delete(user)
         self._rows.scrub()
         return there
+
+    async def ask_harmless(self) -> None:
+        """Ask the model for what nothing can be held against. Raises Refused when it takes no request at all."""
+        await self._model.complete(HARMLESS)
 
     async def forget(self, user: str, fact: str) -> list[str]:
         """Remove what states a fact from a user's memory, the messages that wait included; return those texts.

@@ -345,10 +345,11 @@ class Slow(Scribe):
     def __init__(self) -> None:
         self.may = asyncio.Event()
         self.problem: LanguageModelError | None = None
+        self.about = ""
 
     async def complete(self, request: Request) -> Any:
         await self.may.wait()
-        if self.problem is not None:
+        if self.problem is not None and any(self.about in message.content for message in request.messages):
             raise self.problem
         return await super().complete(request)
 
@@ -381,10 +382,40 @@ async def test_what_cannot_be_written_now_waits_and_what_is_refused_is_said(
     await proxy.say("I saw heron-2.")
     lines = await proxy.lines(count=3)
     assert list(dict.fromkeys(lines)) == ["The user said heron-1.", "The user said heron-2."]
-    model.problem = Refused("too long")
+    model.problem, model.about = Refused("too long"), "heron-3"
     with caplog.at_level(logging.ERROR):
         await proxy.say("I saw heron-3.")
         await until(lambda: "user ann: 2 messages are not remembered" in caplog.text)
+
+
+@pytest.mark.parametrize("problem", [Refused("set max_tokens_field"), LanguageModelError("out of order")])
+async def test_nothing_is_given_up_where_the_model_refuses_whatever_it_is_asked(
+    start: Start, caplog: pytest.LogCaptureFixture, problem: LanguageModelError
+) -> None:
+    model = Slow()
+    model.may.set()
+    proxy = await start("facts", model=model)
+    model.problem = problem
+    for i in range(3):
+        await proxy.say(f"I saw heron-{i}.")
+        await until(lambda: caplog.text.count(str(problem)) == i + 1)  # noqa: B023 - awaited here
+    model.problem = None
+    await proxy.say("I saw heron-3.")
+    lines = await proxy.lines(count=4)
+    assert list(dict.fromkeys(lines)) == [f"The user said heron-{i}." for i in range(4)]
+
+
+async def test_nothing_is_given_up_where_a_refusal_cannot_be_told_from_an_outage(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Dying(Scribe):
+        async def complete(self, request: Request) -> Any:
+            raise Refused("no herons") if "heron" in request.messages[-1].content else LanguageModelError("gone")
+
+    proxy = await start("facts", model=Dying())
+    await proxy.say("I saw heron-1.")
+    await until(lambda: "messages wait for their next call: gone" in caplog.text)
+    assert proxy.store.users_waiting() == ["ann"]
 
 
 class Picky(Scribe):
