@@ -67,6 +67,12 @@ def paired_difference(a: Mapping[str, float], b: Mapping[str, float], *, level: 
     return estimate([a[user] - b[user] for user in a if user in b], level=level)
 
 
+def shared_means(a: Mapping[str, float], b: Mapping[str, float]) -> tuple[float, float]:
+    """Return the means of two policies' scores by user, over the users that both have one for; NaN without any."""
+    users = [user for user in a if not math.isnan(a[user] - b.get(user, math.nan))]
+    return nan_mean([a[user] for user in users]), nan_mean([b[user] for user in users])
+
+
 def paired_test(a: Mapping[str, float], b: Mapping[str, float]) -> tuple[float, float]:
     """Return the gain of ``a`` over ``b`` in standard deviations of the differences, and the one-sided p of no gain.
 

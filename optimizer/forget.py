@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from sqlalchemy import create_engine, text
+
 from ..data.nearest import nearest_note
 from ..data.whole_files import replacing
 from ..env.episode import EPISODES
@@ -29,7 +31,7 @@ from ..policies.lm.lexical import LexicalEmbedder
 from ..policies.lm.openai import is_vector
 from ..policies.memory.saving import backend_of
 from .config import ConfigError
-from .search.outcome import Outcome, open_run
+from .search.outcome import Outcome, open_run, storage_url
 from .search.place import alone_in
 
 FORGOTTEN = "[forgotten]"
@@ -38,6 +40,12 @@ CACHES = ("cache.db", "seen.db")
 """Files of a folder that keep replies, of models and of what a task has outside."""
 NAMES = frozenset({"task", "group", "check", "policy", "model", "role", "kind"})
 """Fields of records that name something, and say nothing."""
+EVIDENCE_OF = """
+SELECT trial_user_attribute_id, value_json FROM trial_user_attributes
+JOIN trials USING (trial_id) JOIN studies USING (study_id)
+WHERE key = 'evidence' AND study_name = :study
+"""
+"""Of a study in Optuna's tables; each value is JSON in JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +108,35 @@ def forget_in_run(folder: Path, fact: str) -> ForgottenInRun:
                 caches.append(stack.enter_context(closing(SharedCache(storage.whole_url, storage.study or ""))))
             replies = sum(cache.forget(states) for cache in caches)
             texts = sum(_without(record, states) for record in records)
+            if outcome is not None:
+                texts += _without_evidence(storage_url(folder, storage), outcome.study_name, states)
             vectors = sum(cache.forget(is_vector) for cache in caches) if replies or texts else 0
         return ForgottenInRun(outcome, replies, vectors, texts)
+
+
+def _without_evidence(url: str, study: str, states: Callable[[str], bool]) -> int:
+    """Replace the texts of a study's evidence that state a fact; return how many there were.
+
+    Optuna changes nothing in a trial that is over, so that its table is written to.
+    """
+    count, engine = 0, create_engine(url)
+    with engine.connect() as database:
+        if engine.dialect.name == "sqlite":
+            database.exec_driver_sql("PRAGMA secure_delete = ON")
+        for row, value in database.execute(text(EVIDENCE_OF), {"study": study}).all():
+            evidence = json.loads(json.loads(value))
+            found = [each for each in evidence if states(each["text"])]
+            for each in found:
+                each["text"] = FORGOTTEN
+            if found:
+                put = text("UPDATE trial_user_attributes SET value_json = :value WHERE trial_user_attribute_id = :row")
+                database.execute(put, {"value": json.dumps(json.dumps(evidence, ensure_ascii=False)), "row": row})
+            count += len(found)
+        database.commit()
+        if engine.dialect.name == "postgresql":
+            database.execution_options(isolation_level="AUTOCOMMIT").execute(text("VACUUM trial_user_attributes"))
+    engine.dispose()
+    return count
 
 
 def _without(path: Path, states: Callable[[str], bool]) -> int:
@@ -149,6 +184,7 @@ def _file_of(uri: str) -> Iterator[Path]:
 
 def _has(path: Path, fact: str) -> bool:
     texts = {fact, *(json.dumps(fact, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False))}
+    texts |= {json.dumps(each)[1:-1] for each in texts}  # a study's values are JSON in JSON
     if path.stat().st_size == 0:  # such a file cannot be mapped
         return False
     with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as raw:

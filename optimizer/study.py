@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import reduce
 from typing import Any, ClassVar, Literal, TypeVar
 from uuid import uuid4
 
@@ -25,7 +26,7 @@ from ..data.errors import MnemotuneError
 from ..env import Summary
 from ..env.episode import Revision
 from ..env.scoring import FailureKind
-from ..env.statistics import nan_mean
+from ..env.statistics import nan_mean, shared_means
 from ..policies.lm import Ledger
 from ..policies.lm.postgres import CLIENT_SETTINGS, PATIENCE_SECONDS, DatabaseSilent
 from ..policies.policy import MemoryPolicy
@@ -213,7 +214,16 @@ def users_won(trials: Sequence[Trial]) -> dict[int, list[str]]:
 
 def leader(trials: Sequence[Trial]) -> Trial:
     """Return the trial that can lead with the best mean on train users, accepted or not; of equals the first."""
-    return max(able(trials), key=lambda trial: -math.inf if math.isnan(trial.score) else trial.score)
+    return reduce(lambda first, trial: trial if beats(trial, first) else first, able(trials))
+
+
+def beats(trial: Trial, other: Trial) -> bool:
+    """Tell whether a trial's mean is above another's, over the train users that both have a score for.
+
+    A user whose episode failed has none, and a hard one must not be missing on one side alone.
+    """
+    ours, theirs = shared_means(trial.train, other.train)
+    return ours > theirs or (math.isnan(other.score) and not math.isnan(trial.score))
 
 
 class StudyError(MnemotuneError, ValueError):

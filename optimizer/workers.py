@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from ..data.cores import usable_cores
 from ..env import Cast, Track
 from ..env.runner import EpisodeRunner, Here
 from ..env.workers import Pool, processes
@@ -30,7 +30,7 @@ def open_pool(
     ``calls`` are the most that are expected, and ``most`` the groups that can be under way at once.
     """
     workers = config.workers
-    count = workers.count or os.cpu_count() or 1
+    count = workers.count or usable_cores()
     if workers.runner == "auto":  # a process that was dealt a search has its core for itself
         alone = not models.per_core or multiprocessing.parent_process() is not None
         count = 1 if alone else min(count, int(calls // CALLS_A_PROCESS))

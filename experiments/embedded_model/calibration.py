@@ -5,7 +5,6 @@ python -m mnemotune.experiments.embedded_model.calibration [DATA] [FIGURE.svg]
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -15,6 +14,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from typer import Argument
 
+from ...data.cores import usable_cores
 from ..command import run
 from .arms import MEASURES, Arm, misses, published, run_all
 
@@ -77,7 +77,7 @@ def main(
     ] = None,
 ) -> None:
     """Print the table and what misses its bar; draw the figure."""
-    with ProcessPoolExecutor(os.cpu_count()) as executor:
+    with ProcessPoolExecutor(usable_cores()) as executor:
         arms = run_all(data, executor)
     print(table(arms))
     for miss in misses(arms):

@@ -5,7 +5,6 @@ python -m mnemotune.experiments.embedded_model.fit [TRIALS] [DATA]
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
@@ -15,6 +14,7 @@ from typing import Annotated
 import optuna
 from typer import Argument
 
+from ...data.cores import usable_cores
 from ...policies.lm.embedded.reading import Reading
 from ..command import run
 from .arms import BARS, ORDER, Arm, misses, published, run_all
@@ -43,7 +43,7 @@ def main(trials: Annotated[int, Argument()] = 40, data: Annotated[str, Argument(
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=0, multivariate=True))
     study.enqueue_trial({name: asdict(Reading())[name] for name in SPACE})
-    with ProcessPoolExecutor(os.cpu_count()) as executor:
+    with ProcessPoolExecutor(usable_cores()) as executor:
         for _ in range(trials):
             trial = study.ask()
             reading = Reading(**{name: trial.suggest_float(name, *bounds) for name, bounds in SPACE.items()})

@@ -8,7 +8,6 @@ left out. Where an upper bound and a first period are given, prints what is pred
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ import numpy as np
 import yaml
 from typer import Argument
 
+from ...data.cores import usable_cores
 from ...optimizer.views.table import markdown_lines
 from ...policies.lm.embedded.readers import READERS
 from ...policies.lm.embedded.reading import Reading
@@ -102,7 +102,7 @@ def main(
     first: Annotated[float | None, Argument()] = None,
 ) -> None:
     """Print the tables."""
-    with ProcessPoolExecutor(os.cpu_count()) as executor:
+    with ProcessPoolExecutor(usable_cores()) as executor:
         grid = dict(zip(GRID, accuracies(TRAIN, [reader(pair) for pair in GRID], executor), strict=True))
         if upper_bound is not None and first is not None:
             pair = nearest(grid, first, predicted_mean(upper_bound, first, list(natives().values())))

@@ -5,12 +5,12 @@ python -m mnemotune.experiments.embedded_model.prompts [DATA]
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ProcessPoolExecutor
 from typing import Annotated
 
 from typer import Argument
 
+from ...data.cores import usable_cores
 from ...data.dialogue.load import load_scenarios
 from ...env.statistics import estimate
 from ...optimizer.proposers.population import KINDS, PROFILE
@@ -53,7 +53,7 @@ def main(data: Annotated[str, Argument(help="The users.")] = "generated:24@909")
     """Print a table: memory score, and the difference to the vague prompt, paired by user."""
     seed = load_policy("awi")
     policies = {"default": seed} | {name: _with_write_prompt(seed, text) for name, text in prompts().items()}
-    with ProcessPoolExecutor(os.cpu_count()) as executor:
+    with ProcessPoolExecutor(usable_cores()) as executor:
         running = {name: executor.submit(evaluate, policy, data) for name, policy in policies.items()}
         evaluations = {name: future.result() for name, future in running.items()}
     vague = evaluations["vague"].by_group

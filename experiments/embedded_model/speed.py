@@ -6,7 +6,6 @@ python -m mnemotune.experiments.embedded_model.speed [DATA]
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -16,6 +15,7 @@ from typing import Annotated
 
 from typer import Argument
 
+from ...data.cores import usable_cores
 from ...data.dialogue.generator import generate_scenarios
 from ...data.dialogue.load import load_scenarios
 from ...data.dialogue.scenario import Scenario
@@ -39,7 +39,7 @@ def arms(data: str) -> None:
     """Print a row for each arm, with upper bound and diagnosis."""
     print("| policy | users | calls | processes | wall s | calls a second |\n|---|---|---|---|---|---|")
     scenarios = load_scenarios(data)
-    cores = os.cpu_count() or 1
+    cores = usable_cores()
     for name in ORDER:
         start = time.monotonic()
         evaluation = asyncio.run(evaluated(load_policy(name), scenarios, workers=cores))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from typing import Any
 from scipy.stats import binomtest
 
 from ... import __version__
+from ...data.cores import usable_cores
 from ...data.dialogue.generator import generate_scenarios
 from ...data.dialogue.scenario import Scenario
 from ...data.splits import Splits
@@ -156,7 +156,7 @@ def carry_out(out: Path, searches: Mapping[str, int]) -> list[dict[str, Any]]:
     file = out / "null.jsonl"
     done = {(row["name"], row["seed"]) for row in kept(file)}
     left = [(name, seed) for name in searches for seed in seeds_of(searches[name]) if (name, seed) not in done]
-    with ProcessPoolExecutor(os.cpu_count()) as executor, file.open("a", encoding="utf-8") as lines:
+    with ProcessPoolExecutor(usable_cores()) as executor, file.open("a", encoding="utf-8") as lines:
         for future in as_completed([executor.submit(_search, name, seed) for name, seed in left]):
             row = future.result()
             lines.write("\n" + json.dumps({"key": key_of(row["name"]), **row}))  # whatever was left unfinished before

@@ -44,6 +44,7 @@ def evolve_command(
     from ...policies.lm import EndpointDown
     from ...policies.lm.postgres import DatabaseSilent
     from ..config import load_config
+    from ..search.outcome import holds_run
     from ..search.run import evolve, resume
     from ..study import StudyError
     from ..views.ending import how_to_go_on, show
@@ -63,12 +64,15 @@ def evolve_command(
         else:
             outcome = evolve(loaded, folder, listeners=listeners_at(console))
     except KeyboardInterrupt:
-        console.print(f"stopped; {how_to_go_on(folder)}", markup=False, highlight=False, soft_wrap=True)
+        how = how_to_go_on(folder) if holds_run(folder) else "nothing was begun"
+        console.print(f"stopped; {how}", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
     except (EndpointDown, DatabaseSilent) as error:
+        if not holds_run(folder):
+            raise
         raise type(error)(f"{error}\nThe run is kept as it is: {how_to_go_on(folder)}") from None
     except (StudyError, OSError) as error:
-        if not (folder / "config.yaml").exists():  # it has not begun
+        if not holds_run(folder):
             raise
         raise StudyError(f"{explained(error)}\nWhat is written is kept: {how_to_go_on(folder)}") from None
     finally:

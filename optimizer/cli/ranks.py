@@ -43,8 +43,8 @@ def ranks_command(
     from ...env.episode import complete
     from ..config import ConfigError
     from ..models import embedder_remark, open_models
-    from ..search.ranks import rank
-    from ..views.table import heading, say
+    from ..search.ranks import rank, shared_groups
+    from ..views.table import heading, people, say
     from .common import data_of, load_tasks, policies_named, run_with, track_and_settings
 
     if len(set(policies)) < 2:
@@ -55,6 +55,12 @@ def ranks_command(
     data = data_of(kind, data)
     tasks = load_tasks(kind, data, None)
     recorded = None if off_policy is None else kind.replays(off_policy)
+    unrecorded: list[str] = []
+    if recorded is not None:
+        unrecorded = [group.id for group in grouped(tasks) if any(task.id not in recorded for task in group.tasks)]
+        tasks = [task for task in tasks if task.group not in unrecorded]
+    if not tasks:
+        raise ConfigError(f"--off-policy {off_policy}: has whole talks of none of these {kind.noun}s")
     console = Console(stderr=True)
     with open_models(settings, folder=out) as opened, console.status(""):
         models = opened.dealt(grouped(tasks))
@@ -66,9 +72,13 @@ def ranks_command(
             heard = [task for task in tasks if task.id in replays]
             return on, {name: await evaluator.evaluate(p, heard, replays=replays) for name, p in chosen.items()}
 
-        ranked = rank(*run_with(models, both_ways()))
-    replayed, groups = f"{policies[0]}'s talks" if off_policy is None else str(off_policy), len(grouped(tasks))
-    remark = embedder_remark(settings) if any(policy.searches for policy in chosen.values()) else None
+        on, off = run_with(models, both_ways())
+    ranked, shared = rank(on, off), shared_groups([*on.values(), *off.values()])
+    replayed, groups = f"{policies[0]}'s talks" if off_policy is None else str(off_policy), len(shared)
+    of_embedder = embedder_remark(settings) if any(policy.searches for policy in chosen.values()) else None
+    left_out = len(grouped(tasks)) + len(unrecorded) - groups
+    of_groups = f"{people(left_out, kind.noun)} left out, whose talks are not recorded or were lost"
+    remark = "; ".join(filter(None, [of_groups if left_out else None, of_embedder])) or None
     result = {
         "data": data,
         "model": settings.model,

@@ -82,7 +82,7 @@ def show_command(
     """
     from ..config import ConfigError
     from ..search.outcome import open_run
-    from ..views.ending import show
+    from ..views.ending import how_to_go_on, show
     from ..views.runs import run_line, trial_lines, trials_table
     from ..views.table import say
 
@@ -96,6 +96,8 @@ def show_command(
         if outcome.test.rows:
             show(outcome)
         return
+    if not trials:
+        raise ConfigError(f"{run}: has no trial yet: {how_to_go_on(run)}")
     if not 0 <= trial < len(trials):
         raise ConfigError(f"{run}: has no trial {trial}; its trials are 0 to {len(trials) - 1}")
     parent = trials[trial].parent

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -13,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ...data.cores import usable_cores
 from . import options
 
 MEBIBYTE = 2**20
@@ -68,7 +68,7 @@ def serve_command(
             how = "with --policy" if policy is not None else "without --policy"
             raise ConfigError(f"{name}: has no effect {how}; leave it out")
     if policy is None:
-        serving = _embedded_model(place, workers or os.cpu_count() or 1, 30.0 if most_seconds is None else most_seconds)
+        serving = _embedded_model(place, workers or usable_cores(), 30.0 if most_seconds is None else most_seconds)
     else:
         given = {"model": model, "embedder": embedder, "context_tokens": context_tokens}
         serving = _memory(place, policy, store or options.DEFAULT_STORE, upstream, user, given)

@@ -61,9 +61,15 @@ class Known(BaseProposer):
         name = rng.choice(sorted(left))
         proposal = at_point(leader(trials), left[name], self.means)
         kept = proposal.policy.backend if proposal.policy and "backend" not in left[name] else None
-        return replace(proposal, change=f"the strategy {name}" + (f", with backend: {kept}" if kept else ""))
+        return replace(proposal, change=_change(name) + (f", with backend: {kept}" if kept else ""))
 
     def _left(self, trials: Sequence[Trial]) -> dict[str, Point]:
-        """Return where those strategies stand that no trial has tried, with whatever prompts."""
+        """Return where those strategies stand that were not tried, with whatever prompts, and not refused."""
         tried = [point for _, point in located(trials, self.search.space)]
-        return {name: point for name, point in self._points.items() if point not in tried}
+        refused = {trial.change for trial in trials if trial.policy is None}
+        untried = {name: point for name, point in self._points.items() if point not in tried}
+        return {name: point for name, point in untried.items() if _change(name) not in refused}
+
+
+def _change(name: str) -> str:
+    return f"the strategy {name}"

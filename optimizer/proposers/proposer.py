@@ -141,14 +141,14 @@ def moved(base: MemoryPolicy, point: Point, space: Space, templates: Templates) 
     return values | {"prompts": inherit(base, kinds, templates)}
 
 
-def candidate(parent: Trial, change: str, values: Mapping[str, Any], *, longest_prompt: int) -> Candidate:
+def candidate(parent: Trial, change: str, values: Mapping[str, Any], *, longest_prompt: int | None) -> Candidate:
     """Make a candidate of a policy's values, or say why they are no policy to try.
 
-    It has its parent's backend where the values do not say any.
+    It has its parent's backend where the values do not say any. ``longest_prompt`` is in characters; None is no limit.
     """
     texts, inherited = values["prompts"], policy_of(parent).prompts.model_dump()
     new = {slot: text for slot, text in texts.items() if text is not None and text != inherited[slot]}
-    long = [slot for slot, text in new.items() if len(text) > longest_prompt]
+    long = [slot for slot, text in new.items() if longest_prompt is not None and len(text) > longest_prompt]
     if long:
         problem = f"prompts.{long[0]}: {len(texts[long[0]])} characters are above search.longest_prompt"
         return Candidate(parent.number, change, None, problem)

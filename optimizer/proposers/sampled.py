@@ -180,10 +180,10 @@ def highest(values: Floats) -> int:
 
 
 def at_point(parent: Trial, point: Point, means: Means) -> Candidate:
-    """Move a parent's policy to a point of the space."""
+    """Move a parent's policy to a point of the space; no prompt is new, so that none is too long."""
     base, space = policy_of(parent), means.search.space
     values = moved(base, point, space, means.templates)
     before = space.point_of(base) or {}
     changed = [f"{name} {value}" for name, value in point.items() if before.get(name) != value]
     change = "numbers: " + (", ".join(changed) or "as they were")
-    return candidate(parent, change, values, longest_prompt=means.search.longest_prompt)
+    return candidate(parent, change, values, longest_prompt=None)

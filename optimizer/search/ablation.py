@@ -25,7 +25,9 @@ from ..models import track_of
 from .outcome import open_run
 from .sealed import EVOLVED
 
-SAME = ("track", "track_options", "data", "test_data", "splits", "rounds", "context_tokens")
+PLAYED = ("track", "track_options", "rounds", "context_tokens", "compat")
+"""Settings that say what is played, and how: what is compared shares them."""
+SAME = (*PLAYED, "data", "test_data", "splits")
 """Settings that all variants share, so that their sealed users can be paired."""
 TOOK = ("candidates", "accepted", "periods", "calls", "seconds")
 """What a variant took, means over its searches; the sealed test is in the seconds alone."""

@@ -9,6 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
+from ...data.cores import usable_cores
 from ...data.task import Task
 from ...env import Cast, Track
 from ...env.memrm.collection.collect import CollectedEpisode, collect
@@ -66,7 +67,7 @@ def collect_on(
 def processes_to_collect(*, per_core: bool, tasks: int, episodes: int) -> int:
     """Return how many processes are worth while; 1 unless the models are worth a copy ``per_core``."""
     worth = episodes // EPISODES_A_PROCESS
-    return max(1, min(os.cpu_count() or 1, tasks, worth)) if per_core else 1
+    return max(1, min(usable_cores(), tasks, worth)) if per_core else 1
 
 
 def _executor(processes: int) -> ProcessPoolExecutor:

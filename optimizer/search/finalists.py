@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...env.statistics import nan_mean, paired_test
+from ...env.statistics import paired_test, shared_means
 from ..looks import Look
-from ..study import Trial, able, leader
+from ..study import Trial, able, beats, leader
 
 MOST = 3
 """Finalists of a search, the leader among them."""
@@ -23,7 +23,7 @@ def finalists(trials: Sequence[Trial]) -> list[Trial]:
     Of policies that do the same on every train group, the first stands for all.
     """
     first, seed = leader(trials), trials[0]
-    better = (trial for trial in able(trials) if trial.policy is not None and trial.score > seed.score)
+    better = (trial for trial in able(trials) if trial.policy is not None and beats(trial, seed))
     tied = (trial for trial in better if paired_test(first.train, trial.train)[1] >= TIED)
     found = [first]
     for trial in sorted(tied, key=lambda trial: -trial.score):
@@ -32,9 +32,9 @@ def finalists(trials: Sequence[Trial]) -> list[Trial]:
     return found[:MOST]
 
 
-def over_all(trial: Trial) -> float:
-    """Return a trial's mean over train and validation groups together."""
-    return nan_mean([*trial.train.values(), *trial.validation.values()])
+def over_all(trial: Trial, other: Trial) -> tuple[float, float]:
+    """Return both trials' means over the train and validation groups together that both have a score for."""
+    return shared_means({**trial.train, **trial.validation}, {**other.train, **other.validation})
 
 
 def is_sure(look: Look) -> bool:

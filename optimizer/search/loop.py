@@ -16,7 +16,7 @@ from ..looks import Look
 from ..proposers.mix import edits_in, propose
 from ..proposers.numbers import distributions
 from ..proposers.proposer import Candidate, Proposer
-from ..study import Decision, Kind, Study, Trial, leader
+from ..study import Decision, Kind, Study, Trial, beats, leader
 from .acceptance import level, look, over_limits, promising
 from .arena import Arena, Race, Validation, difference_text, mean_scores
 from .finalists import finalists, is_sure, over_all
@@ -115,9 +115,10 @@ class Loop:
                 validation = await self.arena.validate(trial.policy)
                 finalist, seen = self._seen(finalist, validation, last=True, level=level)
                 best = self.study.best
-                scores = f"{over_all(finalist):.3f} for {over_all(best):.3f} of trial {best.number}"
+                ours, theirs = over_all(finalist, best)
+                scores = f"{ours:.3f} for {theirs:.3f} of trial {best.number}"
                 reason = f"{scores} on train and validation {noun}s together"
-                accepted = is_sure(seen) and over_all(finalist) > over_all(best)
+                accepted = is_sure(seen) and ours > theirs
                 met = [_ended(finalist, "validate", reason, accepted=accepted)]
                 self._append(met[0])
             if not (met and met[0].look is not None and is_sure(met[0].look)):
@@ -305,7 +306,7 @@ class Loop:
             return f"left after {after}: {ahead}{against}{failed}"
         if not gain.mean > 0:  # also when there is nothing to compare
             return f"no better: {against}"
-        if trial.score <= first.score:
+        if not beats(trial, first):
             return f"better, but not than trial {first.number}: {against}"
         return ""
 

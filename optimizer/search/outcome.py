@@ -17,7 +17,7 @@ from ...policies.files import WINDOW
 from ...policies.lm import Charges, Consumed, Ledger, merged
 from ...policies.lm.postgres import Lock, Postgres
 from ...policies.space import at_bounds
-from ..config import Config, ConfigError, load_config
+from ..config import Config, ConfigError, dump_config, load_config
 from ..models import embedder_remark, price_of, track_of
 from ..objectives import dollars
 from ..stores import Storage, default_uri
@@ -70,6 +70,12 @@ class Outcome:
     folder: Path
     config: Config
     study: Study
+
+    @property
+    def study_name(self) -> str:
+        """What its study is called in its database."""
+        storage = self.config.storage
+        return STUDY if storage is None or storage.study is None else storage.study
 
     @property
     def track(self) -> Track:
@@ -219,9 +225,25 @@ class Outcome:
         }
 
 
+FILES = ("config.yaml", "best_policy.yaml", "deployment.yaml", "report.html", "result.json")
+"""What people read of a run, in its folder."""
+KEPT = ("cache.db", "charges.db")
+"""What else a run keeps there, and another may go on with."""
+
+
 def holds_run(folder: Path) -> bool:
     """Tell whether a run has begun in a folder."""
     return (folder / "study.db").is_file() or _stored(folder) is not None
+
+
+def refuse_files_of_others(folder: Path, config: Config) -> None:
+    """Raise ConfigError where a run that is to begin would write over a file that is no run's."""
+    if holds_run(folder) or any((folder / name).is_file() for name in KEPT):
+        return
+    for file in (folder / name for name in FILES):
+        begun = file.name == "config.yaml" and file.is_file() and file.read_bytes() == dump_config(config).encode()
+        if file.exists() and not begun:
+            raise ConfigError(f"{file}: a run in this folder would write over it: choose another --out, or move it")
 
 
 def open_run(folder: Path) -> Outcome:

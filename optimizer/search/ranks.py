@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...env import Evaluation
@@ -32,7 +32,10 @@ class Ranked:
 
 
 def rank(on_policy: Mapping[str, Evaluation], off_policy: Mapping[str, Evaluation]) -> list[Ranked]:
-    """Rank the same policies both ways, the best on-policy first. Policies without a score come last."""
+    """Rank policies both ways, on ``shared_groups``, the best on-policy first; those without a score come last."""
+    shared = shared_groups([*on_policy.values(), *off_policy.values()])
+    on_policy = {name: _only(evaluation, shared) for name, evaluation in on_policy.items()}
+    off_policy = {name: _only(evaluation, shared) for name, evaluation in off_policy.items()}
     on_places, off_places = _places(on_policy), _places(off_policy)
     ranked = [
         Ranked(
@@ -46,6 +49,16 @@ def rank(on_policy: Mapping[str, Evaluation], off_policy: Mapping[str, Evaluatio
         for name, evaluation in on_policy.items()
     ]
     return sorted(ranked, key=lambda row: row.on_rank)
+
+
+def shared_groups(evaluations: Sequence[Evaluation]) -> set[str]:
+    """Return the groups that all evaluations have which have any: only they tell policies apart."""
+    known = [set(evaluation.by_group) for evaluation in evaluations if evaluation.groups]
+    return set.intersection(*known) if known else set()
+
+
+def _only(evaluation: Evaluation, groups: Collection[str]) -> Evaluation:
+    return replace(evaluation, groups=tuple(score for score in evaluation.groups if score.group in groups))
 
 
 def _places(evaluations: Mapping[str, Evaluation]) -> dict[str, int]:

@@ -47,6 +47,7 @@ from .outcome import (
     open_charges,
     open_run,
     open_study,
+    refuse_files_of_others,
 )
 from .place import alone_in, with_study_named
 from .screen import ForecastModel, ForecastScreen, KeepAll, ReplayForecaster, Screen, knows, load_forecast_model
@@ -77,6 +78,7 @@ def evolve(config: Config, folder: Path, *, listeners: Sequence[Listener] = ()) 
     config = config.model_copy(update=pins(config))
     splits = splits_of(config)
     config, allowance, judge = prepare(with_study_named(config, folder.name), splits, listeners)
+    refuse_files_of_others(folder, config)
     with ExitStack() as stack:
         lock, begun = stack.enter_context(alone_in(folder, config.storage))
         models = stack.enter_context(open_models(config, folder=folder))
@@ -294,7 +296,7 @@ class _Run:
     async def _test(self) -> None:
         best = self.study.best.policy or self.config.seed_policy
         policies = self.config.compared | {SEED: self.config.seed_policy, EVOLVED: best}
-        before = self.outcome.test
+        before = self.outcome.test.of(policies)
         final = self.models.within(self._budget(self.allowance.whole, TEST_SPEND))
         untested = [policy for name, policy in policies.items() if name not in before.closed]
         tasks = tasks_of(self.splits.test)

@@ -210,12 +210,14 @@ def screened(trials: Sequence[Trial]) -> Screened | None:
 def rank_correlation(trials: Sequence[Trial]) -> float:
     """Return the rank correlation of forecasts and scores of the candidates that raced, in [-1, 1].
 
-    Scores are taken over what all of them played: the first users' first periods. NaN for fewer than ``MEASURED``.
+    Scores are taken over what all of them played: the first users' first periods. A candidate that lost an episode is
+    left out. NaN for fewer than ``MEASURED``.
     """
-    measured = [trial for trial in trials if trial.series and not math.isnan(trial.forecast)]
+    whole = [trial for trial in trials if trial.series and all(trial.series.values())]
+    measured = [trial for trial in whole if not math.isnan(trial.forecast)]
     if len(measured) < MEASURED:
         return math.nan
-    users = set.intersection(*(set(trial.series) for trial in measured))
+    users = sorted(set.intersection(*(set(trial.series) for trial in measured)))
     periods = min((len(trial.series[user]) for trial in measured for user in users), default=0)
     scores = [nan_mean([nan_mean(trial.series[user][:periods]) for user in users]) for trial in measured]
     pairs = np.array([(score, t.forecast) for score, t in zip(scores, measured, strict=True) if not math.isnan(score)])

@@ -49,6 +49,11 @@ class SealedTest:
         """The rows that lack no group."""
         return {name: row for name, row in self.rows.items() if not row.lost}
 
+    def of(self, policies: Mapping[str, MemoryPolicy]) -> SealedTest:
+        """Return it without the rows that are another policy's than the one that now has the name."""
+        others = [name for name, row in self.rows.items() if name in policies and row.key != policies[name].key]
+        return replace(self, rows={name: row for name, row in self.rows.items() if name not in others})
+
     @property
     def difference(self) -> Estimate:
         """Evolved minus seed, as ``difference_from`` gives it."""
@@ -114,7 +119,7 @@ async def open_test(
     the test, the policies done so far are kept and ``problem`` says why the others are missing. A row that lacks groups
     whose episodes were lost stays open: they are played again when the test goes on.
     """
-    noun = evaluator.track.noun
+    noun, before = evaluator.track.noun, before.of(policies)
     # equal policies never differ by chance
     known = {policies[name]: row for name, row in before.closed.items() if name in policies}
     rows = {name: replace(known[policy], policy=name) for name, policy in policies.items() if policy in known}

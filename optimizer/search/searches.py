@@ -9,9 +9,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import partial
+from multiprocessing import active_children
 from multiprocessing.queues import SimpleQueue
 
 from ...data import Splits, heap
+from ...data.cores import usable_cores
 from ...data.json_files import read_json
 from ...env import Summary
 from ...policies.lm import Consumed
@@ -76,7 +78,7 @@ def carry_out(
 
     ``listeners`` is called for each search, in its own process; ``finished`` hears of each that ends, and ``stands``
     where the others are. Where the models run on this machine, each core has a search; else searches follow each other,
-    as each uses all requests that the endpoint allows. Raises what ``evolve`` raises.
+    as each uses all requests that the endpoint allows. Raises what ``evolve`` raises; the other searches end with it.
     """
     left = [run for run in runs if not is_done(run)]
     workers = at_once(left)
@@ -94,6 +96,7 @@ def carry_out(
         initializer=_begin_search,
         initargs=(positions, dict(os.environ)),
     )
+    others = {*active_children()}
     try:
         under_way = {executor.submit(_search_apart, i, run, listeners): run for i, run in enumerate(left)}
         while under_way:
@@ -104,13 +107,18 @@ def carry_out(
             for future in over:
                 future.result()
                 finished(under_way.pop(future))
+    except BaseException:  # nobody would hear the other searches; they go on with the next command
+        executor.shutdown(wait=False, cancel_futures=True)
+        for process in {*active_children()} - others:
+            process.terminate()
+        raise
     finally:
-        executor.shutdown(cancel_futures=True)
+        executor.shutdown()
 
 
 def at_once(runs: Sequence[Run]) -> int:
     """Return how many of these searches run beside each other."""
-    return min(len(runs), (os.cpu_count() or 1) if all(run.config.per_core for run in runs) else 1)
+    return min(len(runs), usable_cores() if all(run.config.per_core for run in runs) else 1)
 
 
 def is_done(run: Run) -> bool:

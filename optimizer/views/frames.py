@@ -61,8 +61,9 @@ def load_run(folder: str | Path) -> RunFrames:
 
     outcome = open_run(Path(folder))
     episodes = [row for name in (SEED, EVOLVED) for row in _recorded(outcome.folder / "test" / name, name)]
+    trials = [_trial_row(trial) for trial in outcome.study.trials]
     return RunFrames(
-        trials=pandas.DataFrame(map(_trial_row, outcome.study.trials)).astype({"parent": "Int64"}),
+        trials=pandas.DataFrame(trials, columns=None if trials else TRIAL_COLUMNS).astype({"parent": "Int64"}),
         groups=pandas.DataFrame(_group_rows(outcome), columns=GROUP_COLUMNS),
         episodes=pandas.DataFrame((_episode_row(row) for row in episodes), columns=EPISODE_COLUMNS),
         checks=pandas.DataFrame((check for row in episodes for check in _check_rows(row)), columns=CHECK_COLUMNS),
@@ -70,6 +71,11 @@ def load_run(folder: str | Path) -> RunFrames:
     )
 
 
+TRIAL_COLUMNS = (
+    "trial", "generation", "kind", "proposer", "parent", "verdict", "accepted", "decided_at", "reason", "change",
+    "train", "validation", "train_groups", "calls", "tokens", "policy", "key",
+)  # fmt: skip
+"""The first columns of trials; what their policies say comes after these."""
 GROUP_COLUMNS = ("policy", "group", "reader", "memory_score", "reworded", "evidence_recall", *FIGURES, "failure")
 EPISODE_COLUMNS = ("policy", "task", "failure", "refused", "stages", "calls", "tokens", "reward")
 CHECK_COLUMNS = ("policy", "task", "stage", "check", "reworded", "score", "readable", "facts", "recalled", "shown")

@@ -18,6 +18,7 @@ from ...env.statistics import Estimate, paired_difference
 from ...env.summary import UNSCORED, json_number, score_json
 from ...policies.files import WINDOW, dump_policy
 from ..config import ConfigError
+from ..search.ablation import PLAYED
 from ..search.outcome import Outcome, holds_run, open_run
 from ..search.sealed import EVOLVED
 from ..study import Trial
@@ -238,11 +239,13 @@ class Comparison:
 def _unpaired(first: Outcome, other: Outcome) -> str:
     """Return why two runs' tests have nothing in common to pair; empty when they do."""
     sources = [outcome.sealed_source or outcome.config.data for outcome in (first, other)]
-    if sources[0] != sources[1] or first.config.track != other.config.track:
+    if sources[0] != sources[1]:
         return "other data"
-    for name in ("model", "embedder", "context_tokens"):
+    for name in ("model", "embedder", *PLAYED):
         if getattr(first.config, name) != getattr(other.config, name):
             return f"another {name}"
+    if first.config.models["user"] != other.config.models["user"]:
+        return "another user_model"
     shared = first.test.rows[EVOLVED].by_group.keys() & other.test.rows[EVOLVED].by_group.keys()
     return "" if shared else "no shared groups"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -52,9 +52,9 @@ class Deployment:
     """Who writes, by name; None where nothing says it."""
     embedder: str = DEFAULT_EMBEDDER
     context_tokens: int | None = None
-    endpoint: EndpointConfig = EndpointConfig()
+    endpoint: EndpointConfig = field(default_factory=EndpointConfig)
     """What requests to the model are like."""
-    embedder_endpoint: EndpointConfig = EndpointConfig()
+    embedder_endpoint: EndpointConfig = field(default_factory=EndpointConfig)
     """What requests to the embedder are like."""
 
     def open_model(self, base_url: str | None = None) -> LanguageModel:
@@ -83,8 +83,8 @@ def read_deployment(name: Path | str, **given: Any) -> Deployment:
         read = _read(beside)
         if read.policy == path.name:
             settings = read
-    known = {field: value for field, value in settings if field != "policy"}
-    said = {field: value for field, value in given.items() if value is not None}
+    known = {name: value for name, value in settings if name != "policy"}
+    said = {name: value for name, value in given.items() if value is not None}
     return Deployment(load_policy(path), **known | said)
 
 

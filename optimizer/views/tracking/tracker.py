@@ -12,7 +12,7 @@ from ....policies.files import dump_policy
 from ....policies.lm.secrets import redacted
 from ...config import Config, ConfigError
 from ...search.listener import Listener, Standing
-from ...search.outcome import Outcome
+from ...search.outcome import FILES, Outcome
 from ...search.screen import rank_correlation
 from ...study import Trial
 from ..table import over_window
@@ -35,7 +35,6 @@ TRIAL_TAG, PARENT_TAG = "mnemotune.trial", "mlflow.parentRunId"
 TESTED_TAG = "mnemotune.tested"
 """Names the policy of the sealed test that a child run shows."""
 NOTE_TAG = "mlflow.note.content"
-FILES = ("config.yaml", "best_policy.yaml", "deployment.yaml", "report.html", "result.json")
 """Files of the run folder that the parent run keeps as artifacts."""
 
 

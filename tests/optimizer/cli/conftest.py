@@ -89,7 +89,7 @@ Cli = Callable[..., Done]
 @pytest.fixture(autouse=True)
 def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Run in an empty folder, without this machine's keys, on one core: starting processes takes longer than work."""
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setattr("joblib.cpu_count", lambda: 1)
     for name in FOREIGN:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
@@ -101,7 +101,7 @@ def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 @pytest.fixture
 def two_cores(no_settings_of_this_machine: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Deal work to processes."""
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr("joblib.cpu_count", lambda: 2)
 
 
 @pytest.fixture

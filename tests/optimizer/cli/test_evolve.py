@@ -44,6 +44,28 @@ def test_json_is_one_object_with_the_promised_fields(cli: Cli, tiny: Path, check
     assert told == json.loads(Path("run/result.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.parametrize("name", ["config.yaml", "best_policy.yaml"])
+def test_a_folder_with_a_file_of_somebody_s_is_left_as_it_is(cli: Cli, tiny: Path, name: str) -> None:
+    Path("mine").mkdir()
+    text = "# mine\n" + tiny.read_text(encoding="utf-8")
+    (Path("mine") / name).write_text(text, encoding="utf-8")
+    told = cli("evolve", tiny, "--out", "mine").refused()
+    assert f"mine/{name}: a run in this folder would write over it: choose another --out" in told
+    assert [(path.name, path.read_text(encoding="utf-8")) for path in Path("mine").iterdir()] == [(name, text)]
+
+
+def test_what_is_stopped_before_it_has_begun_cannot_go_on(
+    cli: Cli, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(config: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mnemotune.optimizer.search.run.splits_of", stopped)
+    done = cli("evolve", tiny)
+    assert (done.code, done.err.splitlines()[-1]) == (130, "stopped; nothing was begun")
+    assert not [*Path("runs").glob("tiny*")]
+
+
 def test_the_policy_that_was_found_can_be_evaluated_as_it_is(cli: Cli, finished: Path, people: Path) -> None:
     row = json.loads((finished / "result.json").read_text(encoding="utf-8"))["best_policy"]
     users = ",".join(row["by_group"])

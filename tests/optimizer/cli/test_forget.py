@@ -5,12 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mnemotune.env.failed_checks import CALLS, read_calls
+from mnemotune.optimizer.forget import FORGOTTEN
+from mnemotune.optimizer.search.outcome import open_run
 from mnemotune.policies import load_policy
 from mnemotune.policies.deploy import MemoryStore
 from mnemotune.policies.lm import Completion, Message, Usage
@@ -74,6 +77,18 @@ def test_a_run_forgets_in_its_cache_its_records_and_its_report(cli: Cli, finishe
     assert json.dumps(fact)[1:-1] not in calls
     assert json.dumps(other)[1:-1] in calls
     assert cli("show", finished).succeeded()
+
+
+def test_a_run_forgets_what_its_study_quotes(cli: Cli, finished: Path) -> None:
+    study = open_run(finished).study
+    quoted = next(trial for trial in study.trials if trial.evidence)
+    fact = max(quoted.evidence[0].text.splitlines(), key=len)
+    cli("forget", fact, "--run", finished)
+    after = open_run(finished).study.trials
+    assert after[quoted.number].evidence[0].text == FORGOTTEN
+    assert [replace(trial, evidence=()) for trial in after] == [replace(trial, evidence=()) for trial in study.trials]
+    assert fact not in str(after)
+    assert json.dumps(json.dumps(fact))[3:-3].encode() not in (finished / "study.db").read_bytes()
 
 
 def test_what_cannot_be_taken_out_is_named(cli: Cli, finished: Path) -> None:

@@ -28,6 +28,21 @@ def test_recorded_talks_can_be_given(cli: Cli, people: Path, tmp_path: Path, pla
     assert "rag replayed" in plain(printed)
 
 
+def test_both_sides_are_ranked_on_the_users_whose_talks_are_recorded(cli: Cli, people: Path, tmp_path: Path) -> None:
+    cli("evaluate", "rag", "--data", people, "--users", "user-1-000,user-1-001", "--out", tmp_path / "rag").succeeded()
+    told = cli("ranks", "rag", "awi", "--data", people, "--off-policy", tmp_path / "rag", "--json").succeeded().json
+    (rag,) = [one for one in told["policies"] if one["policy"] == "rag"]
+    assert rag["on_policy"] == rag["off_policy"], "its own talks are replayed"
+    assert told["groups"] == 2
+    assert told["remark"].startswith("6 users left out, whose talks are not recorded or were lost")
+
+
+def test_talks_of_other_users_rank_nothing(cli: Cli, people: Path, tmp_path: Path) -> None:
+    cli("evaluate", "rag", "--data", "generated:1@77", "--out", tmp_path / "rag").succeeded()
+    told = cli("ranks", "native", "rag", "--data", people, "--off-policy", tmp_path / "rag").refused()
+    assert "has whole talks of none of these users" in told
+
+
 def test_the_window_is_ranked_beside_them(cli: Cli, people: Path) -> None:
     told = cli("ranks", "awe", "awi", "--data", people, "--context-tokens", "300", "--json").succeeded().json
     assert [one["policy"] for one in told["policies"] if one["policy"] == "window"] == ["window"]

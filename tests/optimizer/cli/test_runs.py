@@ -13,7 +13,8 @@ import pandas
 import pytest
 
 from html_page import read
-from mnemotune.optimizer.search.outcome import CONSUMED, open_run
+from mnemotune.optimizer.search.outcome import CONSUMED, open_run, open_study
+from mnemotune.optimizer.views.frames import load_run
 from mnemotune.policies import load_policy
 
 Cli = Callable[..., Any]
@@ -111,6 +112,34 @@ def test_runs_on_other_budgets_are_shown_and_not_paired(cli: Cli, two: tuple[Pat
     told = cli("compare", *two, "--json").succeeded().json[str(two[1])]
     assert told["why_not_paired"] == "another context_tokens"
     assert told["difference"]["memory_score"] is None
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "why"),
+    [
+        ("compat: []", "compat: [amemgym]", "another compat"),
+        ("user_model: null", "user_model: embedded:gpt-4.1-mini", "another user_model"),
+    ],
+)
+def test_runs_that_play_otherwise_are_not_paired(
+    cli: Cli, two: tuple[Path, Path], before: str, now: str, why: str
+) -> None:
+    config = two[1] / "config.yaml"
+    text = config.read_text(encoding="utf-8")
+    assert before in text
+    config.write_text(text.replace(before, now), encoding="utf-8")
+    assert cli("compare", *two, "--json").succeeded().json[str(two[1])]["why_not_paired"] == why
+
+
+def test_a_run_without_a_trial_is_shown_and_exported(cli: Cli, finished: Path, tmp_path: Path) -> None:
+    Path("begun").mkdir()
+    shutil.copy(finished / "config.yaml", "begun")
+    open_study(Path("begun"))
+    assert "has no trial yet: `mnemotune evolve --resume begun` goes on" in cli("show", "begun", "0").refused()
+    cli("export", "begun", "--to", "parquet", "--out", tmp_path / "frames").succeeded()
+    whole = load_run(finished).trials.columns
+    columns = pandas.read_parquet(tmp_path / "frames" / "trials.parquet").columns
+    assert list(columns) == list(whole[: len(columns)])
 
 
 def test_one_run_is_no_comparison(cli: Cli, finished: Path) -> None:

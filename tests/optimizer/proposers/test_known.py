@@ -48,6 +48,20 @@ def test_each_strategy_is_proposed_once_invariants_1_2(bench: Any) -> None:
         assert found.policy == strategy.model_copy(update={"prompts": own})
 
 
+def test_a_strategy_that_is_refused_is_not_proposed_again_invariant_2(bench: Any) -> None:
+    trials = [bench.trial(policy=bench.facts(top_k=7))]
+    refused = bench.propose("known", trials)
+    trials.append(Trial(1, 1, None, 0, refused.change, "check"))
+    left = {found.change for found in proposed_one_after_another(bench, trials)}
+    assert left == {f"the strategy {name}" for name in NAMED} - {refused.change}
+
+
+def test_a_template_s_own_prompt_is_no_evolved_one_and_is_never_too_long(bench: Any) -> None:
+    made = proposed_one_after_another(bench, [bench.trial(policy=bench.facts(top_k=7))], longest_prompt=10)
+    assert len(made) == len(NAMED)
+    assert all(found.policy is not None for found in made)
+
+
 def test_a_strategy_whose_memory_is_another_says_so(bench: Any) -> None:
     made = proposed_one_after_another(bench, [bench.trial(policy=bench.facts(backend="linked-facts", top_k=7))])
     backends = {found.change.removeprefix("the strategy "): found.policy.backend for found in made}

@@ -265,6 +265,14 @@ def test_the_leader_is_the_raced_trial_with_the_best_mean_accepted_or_not_and_of
     assert leader([*bench.study(), better]).number == 8
 
 
+def test_a_trial_does_not_lead_because_a_hard_user_s_episode_failed(bench: Any) -> None:
+    first = bench.trial(0, train={"train0": 0.6, "train1": 0.1})
+    second = bench.trial(1, policy=bench.kit.policy(60), train={"train0": 0.58, "train1": math.nan})
+    assert second.score > first.score
+    assert leader([first, second]).number == 0
+    assert leader([bench.trial(0, train={"train0": math.nan}), second]).number == 1, "what has no score does not lead"
+
+
 def winners(trials: Sequence[Trial]) -> dict[int, int]:
     return {number: len(users) for number, users in users_won(raced(trials)).items()}
 

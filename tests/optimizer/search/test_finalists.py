@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -59,7 +60,15 @@ def test_there_are_no_more_than_a_few_finalists_the_best_on_train_users_invarian
 
 def test_all_users_count_as_much_invariant_2(kit: Any) -> None:
     trial = kit.trial(1, train=users(LEADER), validation=users((0.1, 0.1), "valid"))
-    assert over_all(trial) == pytest.approx((2.8 + 0.2) / 6)
+    other = kit.trial(2, train=users(POOR), validation=users((0.3, 0.3), "valid"))
+    assert over_all(trial, other) == pytest.approx(((2.8 + 0.2) / 6, (0.6 + 0.6) / 6))
+
+
+def test_a_hard_user_whose_episode_failed_is_missing_on_both_sides_invariant_2(kit: Any) -> None:
+    trial = kit.trial(1, train=users((0.6, 0.6)), validation=users((0.4, math.nan), "valid"))
+    other = kit.trial(2, train=users((0.62, 0.62)), validation=users((0.42, 0.1), "valid"))
+    ours, theirs = over_all(trial, other)
+    assert ours < theirs
 
 
 def tied_on_train(kit: Any, rig: Any, *quality: int) -> None:

@@ -33,6 +33,15 @@ def test_policies_are_ranked_both_ways_the_best_on_policy_first() -> None:
     assert (paired.low, paired.high) == pytest.approx((0.5, 0.5)), "paired by user"
 
 
+def test_a_group_that_one_policy_lost_counts_for_none() -> None:
+    on = {"a": scored(ann=0.6, ben=0.1), "b": scored(ann=0.5)}
+    found = rank(on, {"a": scored(ann=0.6, ben=0.1), "b": scored(ann=0.5, ben=0.1)})
+    assert [(one.policy, one.on_policy.mean, one.off_policy.mean) for one in found] == [
+        ("a", 0.6, 0.6),
+        ("b", 0.5, 0.5),
+    ]
+
+
 def test_equal_scores_share_a_rank_and_one_without_a_score_comes_last() -> None:
     on = {"a": scored(ann=NAN), "b": scored(ann=0.5), "c": scored(ann=0.5)}
     found = rank(on, on)

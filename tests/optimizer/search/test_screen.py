@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -205,3 +205,5 @@ def test_the_rank_correlation_is_of_what_all_candidates_played(kit: Any) -> None
     trials = [raced(kit, number=i, care=i, forecast=i / 10, score=i / 10, periods=2 + i % 2) for i in range(MEASURED)]
     assert rank_correlation(trials) == pytest.approx(1)
     assert math.isnan(rank_correlation(trials[1:])), "too few to tell"
+    lost = replace(trials[0], series={"a": (), "b": (0.0,)})
+    assert rank_correlation([*trials, lost]) == pytest.approx(1), "an episode was lost"

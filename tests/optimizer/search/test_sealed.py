@@ -121,15 +121,27 @@ async def test_equal_policies_are_run_once_invariant_1(kit: Any) -> None:
 
 async def test_rows_that_are_there_already_are_not_run_again_invariant_2(kit: Any) -> None:
     whole = await Opened(kit).open({SEED: kit.policy(0), "rag": kit.policy(50), EVOLVED: kit.policy(100)})
-    before = SealedTest({EVOLVED: whole.rows[EVOLVED], "rag": Summary(policy="rag", key="by hand")})
+    by_hand = Summary(policy="rag", key=kit.policy(50).key)
+    before = SealedTest({EVOLVED: whole.rows[EVOLVED], "rag": by_hand})
     opened = Opened(kit)
     test = await opened.open({SEED: kit.policy(0), "rag": kit.policy(50), EVOLVED: kit.policy(100)}, before=before)
     assert [name for name, *_ in opened.kept] == [SEED]
     assert len(opened.episodes) == 3
-    assert test.rows["rag"] == Summary(policy="rag", key="by hand")
+    assert test.rows["rag"] == by_hand
     assert test.rows[EVOLVED] == whole.rows[EVOLVED]
     assert test.difference == whole.difference
     assert list(before.rows) == [EVOLVED, "rag"], "the rows of before were changed"
+
+
+async def test_a_row_of_the_policy_that_had_the_name_before_is_played_anew_invariant_2(kit: Any) -> None:
+    before = await Opened(kit).open({SEED: kit.policy(0), "mine.yaml": kit.policy(50), EVOLVED: kit.policy(100)})
+    changed = {SEED: kit.policy(0), "mine.yaml": kit.policy(60), EVOLVED: kit.policy(100)}
+    opened = Opened(kit)
+    test = await opened.open(changed, before=before)
+    assert [name for name, *_ in opened.kept] == ["mine.yaml"]
+    assert test.rows["mine.yaml"].key == kit.policy(60).key
+    stopped = await Opened(kit, calls=1).open(changed, before=before)
+    assert "mine.yaml" not in stopped.rows, "the former policy's scores are not this one's"
 
 
 async def test_a_policy_that_has_a_row_under_another_name_is_not_run_again_invariant_1(kit: Any) -> None:

@@ -57,7 +57,7 @@ def test_there_are_workers_where_there_is_enough_to_do_on_this_machine(
     configured: Callable[..., Config],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    monkeypatch.setattr("mnemotune.optimizer.workers.usable_cores", lambda: 8)
     config = configured(*overrides)
     with open_models(config, folder=None) as models:
         pool = open_pool(config, models, folder=None, calls=calls, most=5)
