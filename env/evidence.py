@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from ..data.task import Check, Fact, Task
 from ..policies.memory import Context
-from ..policies.text import sentences, stems
+from ..policies.text import sentences, stems, words_in_order
 
 ENOUGH = 0.8
 """Share of a text's content words that stand together where the text counts as shown."""
@@ -41,9 +41,11 @@ def pieces_of(context: Context) -> tuple[str, ...]:
 
 
 def stands_in(text: str, pieces: Sequence[str]) -> bool:
-    """Tell whether one of the pieces has most content words of a text; a text without any stands nowhere."""
+    """Tell whether one of the pieces has most content words of a text; one without any stands there word by word."""
     wanted = _stems(text)
-    return bool(wanted) and any(len(wanted & _stems(piece)) >= ENOUGH * len(wanted) for piece in pieces)
+    if not wanted:
+        return bool(text.strip()) and any(_said(text) in _said(piece) for piece in pieces)
+    return any(len(wanted & _stems(piece)) >= ENOUGH * len(wanted) for piece in pieces)
 
 
 def entails(fact: Fact, pieces: Sequence[str]) -> bool | None:
@@ -56,7 +58,7 @@ def entails(fact: Fact, pieces: Sequence[str]) -> bool | None:
     if any(stands_in(telling, pieces) for telling in ways):
         return True
     words = frozenset[str]().union(*map(_stems, ways))
-    return False if fact.sources and all(words.isdisjoint(_stems(piece)) for piece in pieces) else None
+    return False if fact.sources and words and all(words.isdisjoint(_stems(piece)) for piece in pieces) else None
 
 
 def tellings(fact: Fact) -> Sequence[str]:
@@ -73,6 +75,10 @@ def telling(fact: str, message: str) -> str:
     wanted = _stems(fact)
     nearest = max(sentences(message), key=lambda sentence: len(wanted & _stems(sentence)), default=message)
     return nearest if wanted & _stems(nearest) else message
+
+
+def _said(text: str) -> str:
+    return f" {' '.join(words_in_order(text) or text.split())} "
 
 
 @lru_cache(maxsize=1 << 11)

@@ -8,7 +8,10 @@ from functools import lru_cache
 import Stemmer
 
 _STEMMER = Stemmer.Stemmer("english")
-_WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
+_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+"""Kana and Chinese characters: no spaces part the words, so that each counts as one."""
+_LETTERS = rf"[^\W_{_UNSPACED}]"
+_WORD = re.compile(rf"{_LETTERS}+(?:'{_LETTERS}+)?|[{_UNSPACED}]")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9])|\n+")
 
@@ -42,12 +45,18 @@ def whole(text: str) -> str:
 
 @lru_cache(maxsize=1 << 13)
 def stems(text: str) -> tuple[str, ...]:
-    """Return the stems of a text's content words, in order; snake_case counts as words."""
+    """Return the stems of a text's content words, in order; snake_case counts as words.
+
+    Endings and words without meaning are English ones; other languages keep theirs.
+    """
     return tuple(stem(word) for word in words_in_order(text) if word not in STOP_WORDS)
 
 
 def words_in_order(text: str) -> list[str]:
-    """Return all words of a text in lower case; snake_case counts as words, numbers have no thousands' commas."""
+    """Return all words of a text in lower case; snake_case counts as words, numbers have no thousands' commas.
+
+    Any script has words. A Chinese or Japanese character is one.
+    """
     return _WORD.findall(_THOUSANDS.sub("", text.lower().replace("_", " ").replace("\u2019", "'")))
 
 

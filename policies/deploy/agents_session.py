@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..lm.base import Message, ToolCall
+from ..memory.budget import units_of
 from ..memory.protocol import Context
 from .conversation import message_of, query_of
 from .store import UserMemory
@@ -41,19 +42,29 @@ class MemorySession:
 
     async def add_items(self, items: list[Any]) -> None:
         """Observe what was added before, and put these behind it."""
-        await self._memory.catch_up()
-        for message in _messages(items):
-            if message.role != "system":
-                self._memory.queue([message])
+        new = [message for message in _messages(items) if message.role != "system"]
+        if new and new[0].role == "tool":  # the call that it is the result of waits
+            new = [*self._memory.take_back(), *new]
+        else:
+            await self._memory.catch_up()
+        self._queue(new)
 
     async def pop_item(self) -> Any | None:
         """Take back the newest item of the last ``add_items``; None where there is none left."""
         taken = [*_items(Context(messages=tuple(self._memory.take_back())))]
-        return taken[-1] if taken else None
+        if not taken:
+            return None
+        self._queue(_messages(taken[:-1]))
+        return taken[-1]
 
     async def clear_session(self) -> None:
         """Delete all that is remembered of the user."""
         self._memory.delete()
+
+    def _queue(self, messages: Iterable[Message]) -> None:
+        """Let messages wait, calls of functions with their results: a model takes no result without its call."""
+        for unit in units_of([*messages]):
+            self._memory.queue(unit)
 
     async def _context(self, query: str | None) -> Context:
         if query is None:
@@ -75,6 +86,25 @@ def _items(context: Context) -> Iterator[Any]:
 
 
 def _messages(items: Iterable[Any]) -> Iterator[Message]:
+    """Yield the messages of items; calls that come one after another are one message, as the model made them."""
+    calls: list[Message] = []
+    for message in _each(items):
+        if calls and not (message.tool_calls and not message.content):
+            yield _together(calls)
+            calls = []
+        if message.tool_calls:
+            calls.append(message)
+        else:
+            yield message
+    if calls:
+        yield _together(calls)
+
+
+def _together(calls: Sequence[Message]) -> Message:
+    return Message("assistant", calls[0].content, tuple(call for message in calls for call in message.tool_calls))
+
+
+def _each(items: Iterable[Any]) -> Iterator[Message]:
     for item in items:
         given = item if isinstance(item, dict) else item.model_dump()
         match given:

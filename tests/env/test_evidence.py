@@ -97,8 +97,24 @@ def test_recall_is_the_share_of_the_facts_and_unknown_without_any() -> None:
     assert math.isnan(recall({}))
 
 
-def test_a_text_without_content_words_stands_nowhere() -> None:
-    assert not stands_in("What about it?", ["What about it?"])
+def test_a_text_without_content_words_stands_where_its_words_stand_together() -> None:
+    assert stands_in("Yes, we did that!", ["ann: Yes, we did that. And then?"])
+    assert not stands_in("Yes, we did that!", ["We did. Yes, that!"])
+    assert not stands_in("I am", ["I amble"])
+    assert not stands_in(" ", ["Yes"])
+
+
+@pytest.mark.parametrize(
+    ("told", "note", "other"),
+    [
+        ("Я живу в Лиссабоне.", "user: Я живу в Лиссабоне.", "user: Мой брат любит рыбу."),
+        ("我住在里斯本的河边。", "user: 我住在里斯本的河边。", "user: 我的弟弟喜欢吃鱼。"),
+        ("Gloria wohnt in Österreich.", "Gloria wohnt in ÖSTERREICH", "Gloria wohnt in Sterreich"),
+    ],
+)
+def test_words_of_other_scripts_count_as_words(told: str, note: str, other: str) -> None:
+    assert stands_in(told, [note])
+    assert not stands_in(told, [other])
 
 
 async def test_a_memory_of_everything_shows_all_evidence_and_one_of_nothing_none(
@@ -133,6 +149,12 @@ async def test_other_tracks_tell_evidence_as_well(make_cast: MakeCast) -> None:
 )
 def test_words_show_what_is_entailed_and_a_model_reads_the_rest(lines: list[str], entailed: bool | None) -> None:
     assert entails(BIKE, lines) is entailed
+
+
+def test_a_fact_without_content_words_is_not_ruled_out() -> None:
+    fact = replace(BIKE, text="Yes, that!", sources=("Yes, that!",))
+    assert entails(fact, ["It rained again."]) is None
+    assert entails(fact, ["Yes, that!"])
 
 
 def test_nothing_is_ruled_out_where_it_is_not_known_how_a_fact_was_told() -> None:

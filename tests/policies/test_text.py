@@ -36,6 +36,12 @@ def test_snake_case_and_hyphens_are_words() -> None:
     assert stems("head-to-head") == ("head", "head")
 
 
+def test_words_of_any_script_are_words_and_a_chinese_character_is_one() -> None:
+    assert stems("Sauté, ÖSTERREICH, d\u2019été") == ("sauté", "österreich", "d'été")
+    assert stems("Я живу в Лиссабоне") == ("я", "живу", "в", "лиссабоне")
+    assert stems("我住上海 iPhone") == ("我", "住", "上", "海", "iphon")
+
+
 def test_curly_apostrophes_are_apostrophes_and_thousands_are_one_number() -> None:
     assert stems("I don\u2019t have 12,500 dollars") == stems("I don't have 12500 dollars") == ("12500", "dollar")
 

@@ -152,6 +152,35 @@ async def test_a_session_remembers_from_run_to_run(store: MemoryStore) -> None:
     assert "boat" in str(result.to_input_list()[0]) or "boat" in str(await session.get_items())
 
 
+def call(name: str) -> dict[str, Any]:
+    return {"type": "function_call", "call_id": name, "name": "look", "arguments": "{}"}
+
+
+def output(name: str) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": name, "output": f"A heron, says {name}."}
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_calls_that_a_model_makes_together_stay_with_their_results(store: MemoryStore, at_once: bool) -> None:
+    session = MemorySession(store.memory("ann"))
+    asked = {"role": "user", "content": "What is at the lake?"}
+    if at_once:
+        await session.add_items([asked, call("a"), call("b"), output("a"), output("b")])
+    else:
+        await session.add_items([asked, call("a"), call("b")])
+        await session.add_items([output("a"), output("b")])
+    assert await session.get_items() == [asked, call("a"), call("b"), output("a"), output("b")]
+    assert await session.pop_item() == output("b")
+    assert await session.pop_item() == output("a")
+    assert await session.pop_item() == call("b")
+    assert await session.get_items() == [asked, call("a")]
+    await session.add_items([output("a")])
+    for i in range(9):
+        await session.add_items([{"role": "user", "content": f"Heron {i}?"}])
+        shown = await session.get_items()
+        assert (call("a") in shown) == (output("a") in shown), "a result without its call is refused by models"
+
+
 async def test_a_session_keeps_to_its_contract(store: MemoryStore) -> None:
     session = MemorySession(store.memory("ann"))
     assert await session.get_items() == []
