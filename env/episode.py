@@ -172,6 +172,8 @@ class Episode:
     refused: bool = False
     """Whether it ended as the endpoint refuses what the policy asks, or as the policy's memory failed: what is missing
     counts as wrong. Else it was lost, and has no score."""
+    memory_failed: bool = False
+    """Whether it was the policy's memory that failed."""
     uses: Mapping[CallRole, ContextUse] = field(default_factory=dict)
     """What memory put before the model, by what the calls were for."""
     reward: float | None = None
@@ -186,6 +188,7 @@ class Episode:
             "policy": self.policy_key,
             "failure": self.failure,
             "refused": self.refused,
+            **({"memory_failed": True} if self.memory_failed else {}),
             "stages": [stage.as_json() for stage in self.stages],
             "spend": self.ledger.as_json(),
             "context": {role: asdict(use) for role, use in self.uses.items()},

@@ -223,7 +223,8 @@ def score_groups(
 def with_the_rest_wrong(episode: Episode, task: Task, stages: int | None = None, *, reworded: bool = False) -> Episode:
     """Return an episode that was refused with all checks of the stages that it did not come to answered wrong.
 
-    Memory is not at fault for what cannot be asked: the loss is one of utilisation.
+    Memory is not at fault for what cannot be asked: the loss is one of utilisation. Where memory itself has failed, no
+    fact is recalled from then on.
     """
     if not episode.refused:
         return episode
@@ -231,7 +232,9 @@ def with_the_rest_wrong(episode: Episode, task: Task, stages: int | None = None,
     missing = []
     for stage in range(len(episode.stages), end):
         checks = checks_at(task, stage)
-        marks = tuple(Mark(c.id, "", 0.0, dict.fromkeys(c.needs, True), readable=False) for c in checks)
+        marks = tuple(
+            Mark(c.id, "", 0.0, dict.fromkeys(c.needs, not episode.memory_failed), readable=False) for c in checks
+        )
         missing.append(StageRecord(marks=marks, reworded=marks if reworded else ()))
     return replace(episode, stages=(*episode.stages, *missing))
 

@@ -57,6 +57,7 @@ class AssistantRollout(ABC, Generic[TaskT]):
             ledger,
             failure=None if self._failure is None else str(self._failure),
             refused=isinstance(self._failure, Refused | MemoryFault),
+            memory_failed=isinstance(self._failure, MemoryFault),
             uses=dict(self.assistant.uses),
             reward=self.reward,
             stored=stored,

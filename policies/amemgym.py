@@ -15,6 +15,8 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
 }
 """What each of its agents is as a policy."""
 NUMBERS = {"update_bsz": "update_every", "local_length": "buffer_size", "top_k": "top_k"}
+WRITTEN_BY_MODEL = "enable_llm_mem_policy"
+"""Tells AWE from RAG there, whatever the type says: both are one agent."""
 ORACLE = "awi-hack"
 EVOLVING: Mapping[str, str] = {"awi-evolve": "awi", "rag-evolve": "awe", "mem0-evolution": "awe"}
 """Its agents that rewrite their own prompts, and what they are otherwise."""
@@ -55,6 +57,8 @@ def policy_values(config: Mapping[str, Any]) -> dict[str, Any]:
     missing = [name for name in names if name not in given]
     if missing:
         raise ValueError(f"agent_config: lacks {', '.join(missing)}")
+    if KINDS[kind]["store"] == "external" and isinstance(given.get(WRITTEN_BY_MODEL), bool):
+        kind = "awe" if given[WRITTEN_BY_MODEL] else "rag"
     return {**KINDS[kind], **{ours: given[theirs] for theirs, ours in names.items()}}
 
 
@@ -91,7 +95,7 @@ def agent_config(policy: MemoryPolicy, *, name: str, model: str) -> dict[str, An
     shape = {"write": {"mode": policy.write.mode}} | ({"store": policy.store} if policy.store else {})
     kind = next((kind for kind, known in KINDS.items() if known == shape), policy.label)
     numbers = {theirs: getattr(policy, ours) for theirs, ours in NUMBERS.items()}
-    numbers |= {"enable_llm_mem_policy": policy.write.mode == "facts"} if policy.store == "external" else {}
+    numbers |= {WRITTEN_BY_MODEL: policy.write.mode == "facts"} if policy.store == "external" else {}
     evolving = _evolution_config(policy)
     if evolving:
         kind = "awi-evolve" if kind == "awi" else "rag-evolve"

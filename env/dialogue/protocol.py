@@ -185,8 +185,13 @@ def _schema_slots(schema: Mapping[str, Sequence[str]], separator: str) -> Mappin
 
 @lru_cache(maxsize=1 << 10)
 def _slots_of(schema: tuple[tuple[str, tuple[str, ...]], ...], separator: str) -> Mapping[str, str]:
-    lines = (f"{json.dumps(info)}: {json.dumps(values, ensure_ascii=False)}" for info, values in schema)
+    lines = (f"{_in_a_line(info)}: {_in_a_line(values)}" for info, values in schema)
     return {"schema": separator.join(lines), "schema_json": _indented(dict(schema))}
+
+
+def _in_a_line(value: object) -> str:
+    """Return how a value stands in a prompt, in a line."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _indented(value: Mapping[str, object]) -> str:

@@ -19,7 +19,7 @@ from ..episode import Bounds, Episode, Mark, RecordError
 from ..reading import ObservingTrack
 from ..slot import SLOT_FORM, read_slot, slot_query, slot_query_reworded
 from ..statistics import nan_mean
-from ..track import Cast, FactPrompt, Rollout, Usual
+from ..track import Cast, FactPrompt, Rollout, Usual, memory_calls
 from .rollout import ResearchRollout, is_off_path, observed, subject_given
 
 USUAL = Usual(data="generated:60@7", context_tokens=500)
@@ -79,10 +79,8 @@ class ResearchTrack(ObservingTrack[Task]):
         return Mark(check.id, raw, float(right), readable=given is not None)
 
     def most_calls(self, task: Task, policy: MemoryPolicy) -> int:
-        """Return a write of two calls for each piece that can come back, and a call for each check and each probe."""
-        research = research_of(task)
-        if policy.write.mode == "none":
-            return self.question_calls(task)
+        """Return the writes of each piece that can come back, searches, and a call for each check and each probe."""
+        research, questions = research_of(task), self.question_calls(task)
         sizes = [len(document.pieces) for document in research.documents]
         largest = sorted(sizes, reverse=True)
         pieces = 0
@@ -90,7 +88,7 @@ class ResearchTrack(ObservingTrack[Task]):
             told = sum(sizes[place] for place in turn.documents)
             found = 0 if turn.hop in (None, 0) else sum(largest[: len(turn.documents)])
             pieces += max(told, found) + sum(sizes[place] for place in turn.notices)
-        return self.question_calls(task) + 2 * pieces
+        return questions + memory_calls(policy, messages=pieces, searches=questions)
 
     def tell(self, task: Task, episode: Episode, stage: int, mark: Mark) -> str:
         """Describe a wrong answer: what was asked, what the documents said, and what was answered."""

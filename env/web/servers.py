@@ -148,11 +148,11 @@ class ForeignServer(Server):
         try:
             async with (
                 aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=START_S)) as session,
-                session.post(f"{self.url}/api/reset"),
+                session.post(f"{self.url}/api/reset") as response,
             ):
-                pass
+                response.raise_for_status()
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise OutsideFault(f"{self._app}: its server does not answer: {error!r}") from None
+            raise OutsideFault(f"{self._app}: its server does not go back to its first state: {error!r}") from None
 
     async def verdict(self, task: WebTask) -> tuple[bool, str]:
         """Run the task's verifier."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ..lm.base import Message
+from ..lm.base import Message, identity
 from ..memory.protocol import Item as Memorized
 from ..sync_assistant import LoopThread
 from .conversation import message_of
@@ -74,7 +74,7 @@ class LangGraphStore(BaseStore):
 
     async def _get(self, op: GetOp) -> Item | None:
         memory = self._memory(op.namespace)
-        found = [item for item in await memory.listing() if item.id == op.key]
+        found = [item for item in await _everything(memory) if item.id == op.key]
         return self._item(memory.user, found[0]) if found else None
 
     async def _put(self, op: PutOp) -> None:
@@ -82,7 +82,7 @@ class LangGraphStore(BaseStore):
         if op.value is not None:
             await memory.observe(_messages_in(op.value))
             return
-        texts = {item.text for item in await memory.listing() if item.id == op.key}
+        texts = {item.text for item in await _everything(memory) if item.id == op.key}
         if texts:
             await memory.forget(texts.__contains__)
 
@@ -96,8 +96,7 @@ class LangGraphStore(BaseStore):
                 known = await memory.listing()
             else:
                 context = await memory.context(op.query, tokens=self._tokens)
-                newest = [Memorized(f"message-{i}", message.text) for i, message in enumerate(context.messages)]
-                known = [*sorted(context.items, key=lambda item: item.rank), *reversed(newest)]
+                known = [*sorted(context.items, key=lambda item: item.rank), *reversed(_as_items(context.messages))]
             found += [self._item(user, item) for item in known]
         wanted = [item for item in found if _meets(item.value, op.filter or {})]
         return wanted[op.offset : op.offset + op.limit]
@@ -116,6 +115,17 @@ class LangGraphStore(BaseStore):
 
     def _item(self, user: str, item: Memorized) -> SearchItem:
         return SearchItem((*self._prefix, user), item.id, {"text": item.text}, NO_TIME, NO_TIME)
+
+
+async def _everything(memory: UserMemory) -> list[Memorized]:
+    """Return all memories, and all messages that are none yet."""
+    context = await memory.context("", tokens=None)
+    return [*await memory.listing(), *_as_items(context.messages)]
+
+
+def _as_items(messages: Sequence[Message]) -> list[Memorized]:
+    """Return messages that are no memories yet, by keys that stay theirs."""
+    return [Memorized(f"message-{identity(message.text).hex()}", message.text) for message in messages]
 
 
 def _meets(value: Any, wanted: Any) -> bool:

@@ -32,6 +32,8 @@ from mnemotune.policies.lm import (
     Usage,
 )
 from mnemotune.policies.lm.embedded import EmbeddedModel
+from mnemotune.policies.lm.lexical import LexicalEmbedder
+from mnemotune.policies.memory import MemoryFault, open_memory
 from mnemotune.policies.prompts import Templates
 from staged import evaluator
 
@@ -118,6 +120,27 @@ def refuses(when: str, *, error: type[LanguageModelError] = Refused, says: str =
         return says
 
     return said
+
+
+async def test_what_is_missing_since_memory_failed_was_not_recalled(
+    make_scenario: MakeScenario, make_model: MakeModel, make_cast: MakeCast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each state is told in period 0 or 1; memory fails at the first question of period 1."""
+
+    async def context(self: Any, query: str, **given: Any) -> Any:
+        if any("in period 1" in message.content for message in (await self.snapshot()).buffer):
+            raise MemoryFault("its process ended")
+        return await remembers(self, query, **given)
+
+    memory = type(open_memory(NATIVE, EmbeddedModel(), LexicalEmbedder()))
+    remembers = memory.context
+    monkeypatch.setattr(memory, "context", context)
+    model = make_model(answer='{"answer": 1}', probe=json.dumps({"pet_0": "low", "flat_0": "low"}))
+    evaluation = await evaluator(make_cast(model)).evaluate(NATIVE, [make_scenario()])
+    [episode] = evaluation.episodes
+    assert (episode.failure, episode.refused, episode.memory_failed) == ("its process ended", True, True)
+    assert evaluation.stage_means("utilisation")[1:] == [0.0, 0.0]
+    assert [w + r for w, r in zip(*map(evaluation.stage_means, ("write", "read")), strict=True)][1:] == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("stages", [2, None])

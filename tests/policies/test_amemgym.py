@@ -33,6 +33,15 @@ def test_its_numbers_are_the_policys(tmp_path: Path) -> None:
     assert (policy.update_every, policy.buffer_size, policy.top_k) == (6, 2, 7)
 
 
+@pytest.mark.parametrize(("by_model", "preset"), [(True, "awe"), (False, "rag")])
+@pytest.mark.parametrize("kind", ["rag", "awe"])
+def test_a_flag_tells_rag_from_awe_whatever_the_type_says(
+    kind: str, by_model: bool, preset: str, tmp_path: Path
+) -> None:
+    numbers = NUMBERS | {"enable_llm_mem_policy": by_model}
+    assert load_policy(write(tmp_path / "agent.json", type=kind, agent_config=numbers)) == load_policy(preset)
+
+
 @pytest.mark.parametrize(
     ("config", "said"),
     [

@@ -38,7 +38,8 @@ class CollectedEpisode:
     calls: int
     """Calls of the episode and of its checks, without those of the labels."""
     retrievals: RetrievalLog | None = None
-    """What its memory brought back for each check; None where the episode failed."""
+    """What its memory brought back for each check; None where the episode failed, or what its model replied is not
+    known."""
     failure: str | None = None
     """Why there are no rows; None when all went well."""
     answers: Sequence[Outcome] = ()
@@ -82,7 +83,7 @@ async def collect(
             score = evaluation.memory_score.mean
             rng = random.Random(f"writes:{seed}:{task.id}:{policy.key}")
             try:
-                retrievals = await _retrievals(track, task, policy, episode, score, cast)
+                retrievals = await replayed(track, task, policy, episode, score, cast)
                 if foreign is None:
                     labels = await labeller.label(episode, policy, most=writes, rng=rng)
                 else:
@@ -103,11 +104,17 @@ async def collect(
         await forks.aclose()
 
 
-async def _retrievals(
+async def replayed(
     track: Track, task: Task, policy: MemoryPolicy, episode: Episode, score: float, cast: Cast
-) -> RetrievalLog:
-    """Return what an episode's memory brought back: its writes are written again as they were, without a call."""
-    replies = RecordedReplies([write for stage in episode.stages for write in stage.writes])
+) -> RetrievalLog | None:
+    """Return what an episode's memory brought back: its writes are written again as they were, without a call.
+
+    None for a memory that does not say what its model replied, such as a package.
+    """
+    writes = [write for stage in episode.stages for write in stage.writes]
+    if writes and policy.write.mode != "verbatim" and not any(write.raw for write in writes):
+        return None
+    replies = RecordedReplies(writes)
     retrievals = await retrieve(policy, task, episode, model=replies, cast=cast, track=track)
     scores = {mark.check: mark.score for stage in episode.stages for mark in stage.marks}
     right = [None if math.isnan(scores[r.check]) else scores[r.check] == 1 for r in retrievals]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....data.task import Task, checks_at
-from ....policies.lm.base import Completion, LanguageModel, Request
+from ....policies.lm.base import Completion, LanguageModel, LanguageModelError, Request
 from ....policies.lm.ledger import Usage
 from ....policies.memory import MemoryEvent
 from ....policies.policy import MemoryPolicy
@@ -52,5 +52,8 @@ class RecordedReplies(LanguageModel):
         self._replies = iter([reply for write in writes for reply in write.raw])
 
     async def complete(self, request: Request) -> Completion:
-        """Return the next reply."""
-        return Completion(next(self._replies), Usage(0, 0))
+        """Return the next reply. Raises LanguageModelError where there is none."""
+        reply = next(self._replies, None)
+        if reply is None:
+            raise LanguageModelError("memory asks for more replies than its writes have recorded (MemoryEvent.raw)")
+        return Completion(reply, Usage(0, 0))

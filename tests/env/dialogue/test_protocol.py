@@ -235,6 +235,13 @@ def test_the_simulated_user_knows_every_state_that_it_must_not_tell(make_scenari
         assert f'"{info}": {json.dumps(values)}' in prompt
 
 
+def test_names_of_states_stand_in_prompts_as_they_are_written(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario()
+    schema = {"größe_wohnung": ["klein", "groß"], **scenario.state_schema}
+    told = scenario.model_copy(update={"state_schema": schema})
+    assert '"größe_wohnung": ["klein", "groß"]' in user_prompt(TEXTS.user, told, 0, "Hi", ("Hi", "Hello"))
+
+
 def test_the_simulated_user_does_not_know_the_states_themselves(make_scenario: MakeScenario) -> None:
     quiet = make_scenario()
     changed = make_scenario(changes={0: {"pet_0": "high"}, 1: {"flat_1": "mid"}})

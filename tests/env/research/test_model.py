@@ -20,6 +20,7 @@ from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Completion, LanguageModel, Request, ToolCall
 from mnemotune.policies.lm.ledger import Usage
 from mnemotune.policies.lm.lexical import LexicalEmbedder
+from mnemotune.policies.memory.packages.calls import MOST_CALLS
 
 MakeChain = Callable[..., ResearchTask]
 
@@ -95,6 +96,16 @@ async def test_a_turn_has_few_searches_and_no_more_calls_than_are_said(make_chai
     assert sum("That is all." in title for record in episode.stages for title in titles(record)) == 0
     assert episode.ledger.by_role["reply"].calls == task.stages * (MOST_SEARCHES + 1)
     assert episode.ledger.total.calls <= ModelResearchTrack().most_calls(task, policy)
+
+
+def test_a_package_may_take_more_calls_a_piece_and_some_for_each_search(make_chain: MakeChain) -> None:
+    task, ours = make_chain(), load_policy("awe")
+    graph, takes = ours.model_copy(update={"backend": "mem0ai-kuzu"}), MOST_CALLS["mem0ai-kuzu"]
+    silent = ours.model_copy(update={"write": ours.write.model_copy(update={"mode": "none"})})
+    for track in (ModelResearchTrack(), ResearchTrack()):
+        asked, most = track.most_calls(task, silent), track.most_calls(task, ours)
+        writes = (most - asked) // 2 * (takes.write + takes.message)
+        assert track.most_calls(task, graph) == asked + writes + asked * takes.search
 
 
 async def test_the_floor_is_billed_as_a_bound_and_takes_no_more_calls_than_are_said(make_chain: MakeChain) -> None:

@@ -98,6 +98,18 @@ async def test_a_checkout_s_server_goes_back_to_the_first_state_and_its_verifier
     await servers.aclose()
 
 
+async def test_a_server_that_does_not_go_back_to_its_first_state_serves_no_task(foreign: WebTask) -> None:
+    server = Path(foreign.app) / "server.py"
+    server.write_text(
+        SERVER.replace("        state = first\n        self.answer(200, {})", "        self.answer(500, {})")
+    )
+    servers = Servers()
+    with pytest.raises(OutsideFault, match=r"does not go back to its first state: .*500"):
+        async with servers.lease(foreign):
+            pass
+    await servers.aclose()
+
+
 async def test_a_verifier_that_fails_on_what_the_agent_has_done_is_not_content(foreign: WebTask) -> None:
     servers = Servers()
     async with servers.lease(foreign) as server:

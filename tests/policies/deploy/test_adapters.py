@@ -47,6 +47,16 @@ class State(TypedDict, total=False):
 ANN, BEN = ("memories", "ann"), ("memories", "ben")
 
 
+def test_a_message_that_is_no_memory_yet_is_found_and_deleted_by_its_key(memories: Any) -> None:
+    memories.put(ANN, "k", {"text": "My PIN is 4711."})
+    [found] = memories.search(ANN, query="PIN")
+    memories.put(ANN, "k", {"text": "I run."})
+    assert memories.get(ANN, found.key).value == {"text": "My PIN is 4711."}
+    memories.delete(ANN, found.key)
+    assert memories.get(ANN, found.key) is None
+    assert [item.value["text"] for item in memories.search(ANN, query="PIN")] == ["I run."]
+
+
 def test_what_a_graph_puts_is_observed_and_searched_under_the_policy(memories: Any) -> None:
     for i, fact in enumerate(("My cat is old.", "My boat is red.", "I swim.", "I run.")):
         memories.put(ANN, f"k{i}", {"text": fact})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,12 @@ from lives import life as life_of
 from mnemotune.data import Scenario
 from mnemotune.data.dialogue.generator import generate_scenarios
 from mnemotune.env import Cast, DialogueTrack, Episode
+from mnemotune.env.memrm.collection.collect import replayed
 from mnemotune.env.memrm.collection.retrievals import RecordedReplies, retrieve
 from mnemotune.env.memrm.rows.retrievals import Retrieval, read_retrievals, retrieval_log, retrievals_file
 from mnemotune.env.memrm.rows.row import RowError, write_rows
 from mnemotune.policies.files import load_policy
-from mnemotune.policies.lm import Metered
+from mnemotune.policies.lm import LanguageModelError, Message, Metered, Request
 from mnemotune.policies.lm.base import LanguageModel
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
@@ -64,6 +66,21 @@ def test_recorded_writes_show_what_the_model_would_write_again_invariants_1_and_
     assert set(model.ledger.by_role) <= {"write"}
     written = {line for write in writes for line in write.after}
     assert {line for one in again for line in one.lines} <= written
+
+
+async def test_a_reply_that_was_not_recorded_is_told() -> None:
+    with pytest.raises(LanguageModelError, match=r"more replies than its writes have recorded \(MemoryEvent.raw\)"):
+        await RecordedReplies([]).complete(Request((Message("user", "Write."),), role="write"))
+
+
+def test_a_memory_that_does_not_say_what_its_model_replied_has_no_retrievals(
+    life: Scenario, played: Callable[..., Episode], run_virtually: Run
+) -> None:
+    policy = load_policy("awi")
+    episode = played(policy)
+    silent = [replace(event, write=event.write and replace(event.write, raw=())) for event in episode.stages[0].events]
+    quiet = replace(episode, stages=(replace(episode.stages[0], events=tuple(silent)),))
+    assert run_virtually(replayed(DialogueTrack(), life, policy, quiet, 0.5, CAST))[0] is None
 
 
 def test_a_buffer_that_has_everything_has_every_message_that_told_a_need(
