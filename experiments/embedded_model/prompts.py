@@ -1,4 +1,4 @@
-"""What a write prompt is worth to AWI-(2,4): vague, with a list of kinds, with far too long a list.
+"""What a write prompt is worth to AWI-(2,4): one that asks for what matters, with a list of kinds, with too long a list.
 
 python -m mnemotune.experiments.embedded_model.prompts [DATA]
 """
@@ -35,7 +35,7 @@ def prompts() -> dict[str, str]:
     fifteen = "\n".join(f"- {kind}" for kind in KINDS)
     sixty = "\n".join(f"- {kind}" for kind in (*KINDS, *FURTHER))
     return {
-        "vague": PROFILE.format(what="Note what matters."),
+        "what matters": PROFILE.format(what="Note what matters."),
         "15 kinds": PROFILE.format(what=listed + fifteen),
         "60 kinds": PROFILE.format(what=listed + sixty),
         "in full, labels apart": PROFILE.format(
@@ -50,17 +50,17 @@ def _with_write_prompt(policy: MemoryPolicy, text: str) -> MemoryPolicy:
 
 
 def main(data: Annotated[str, Argument(help="The users.")] = "generated:24@909") -> None:
-    """Print a table: memory score, and the difference to the vague prompt, paired by user."""
+    """Print a table: memory score, and the difference to the one that asks for what matters, paired by user."""
     seed = load_policy("awi")
     policies = {"default": seed} | {name: _with_write_prompt(seed, text) for name, text in prompts().items()}
     with ProcessPoolExecutor(usable_cores()) as executor:
         running = {name: executor.submit(evaluate, policy, data) for name, policy in policies.items()}
         evaluations = {name: future.result() for name, future in running.items()}
-    vague = evaluations["vague"].by_group
+    what_matters = evaluations["what matters"].by_group
     print(f"{len(load_scenarios(data))} users\n")
-    print("| write prompt | memory score | write | read | over vague |\n|---|---|---|---|---|")
+    print("| write prompt | memory score | write | read | over what matters |\n|---|---|---|---|---|")
     for name, evaluation in evaluations.items():
-        gain = estimate([score - vague[user] for user, score in evaluation.by_group.items()])
+        gain = estimate([score - what_matters[user] for user, score in evaluation.by_group.items()])
         print(
             f"| {name} | {evaluation.memory_score.mean:.3f} | {evaluation.mean('write'):.3f} | "
             f"{evaluation.mean('read'):.3f} | {gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] |"
