@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .data import Scenario, load_scenarios, split_by_group
     from .env import Cast, DialogueTrack, Episode, Evaluation, Evaluator, Protocol, Track, rollout
     from .optimizer.views.frames import RunFrames, load_run
-    from .policies import Assistant, MemoryPolicy, SyncAssistant, dump_policy, load_policy, presets
+    from .policies import Assistant, MemoryPolicy, NotRemembered, SyncAssistant, dump_policy, load_policy, presets
     from .policies.deploy import MemoryStore
     from .policies.lm.base import Message
     from .policies.lm.embedded import EmbeddedModel
@@ -28,7 +28,15 @@ __getattr__ = lazily(
         "data": ("Scenario", "load_scenarios", "split_by_group"),
         "env": ("Cast", "DialogueTrack", "Episode", "Evaluation", "Evaluator", "Protocol", "Track", "rollout"),
         "optimizer.views.frames": ("RunFrames", "load_run"),
-        "policies": ("Assistant", "MemoryPolicy", "SyncAssistant", "dump_policy", "load_policy", "presets"),
+        "policies": (
+            "Assistant",
+            "MemoryPolicy",
+            "NotRemembered",
+            "SyncAssistant",
+            "dump_policy",
+            "load_policy",
+            "presets",
+        ),
         "policies.deploy": ("MemoryStore",),
         "policies.lm.base": ("Message",),
         "policies.lm.embedded": ("EmbeddedModel",),
@@ -53,6 +61,7 @@ __all__ = [
     "MemoryPolicy",
     "MemoryStore",
     "Message",
+    "NotRemembered",
     "OpenAIModel",
     "Protocol",
     "RunFrames",

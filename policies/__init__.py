@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..data.lazy import lazily
 
 if TYPE_CHECKING:
-    from .assistant import Assistant
+    from .assistant import Assistant, NotRemembered
     from .files import PolicyError, dump_policy, load_policy, presets
     from .policy import MemoryPolicy
     from .sync_assistant import SyncAssistant
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __getattr__ = lazily(
     __name__,
     {
-        "assistant": ("Assistant",),
+        "assistant": ("Assistant", "NotRemembered"),
         "files": ("PolicyError", "dump_policy", "load_policy", "presets"),
         "policy": ("MemoryPolicy",),
         "sync_assistant": ("SyncAssistant",),
@@ -25,6 +25,7 @@ __getattr__ = lazily(
 __all__ = [
     "Assistant",
     "MemoryPolicy",
+    "NotRemembered",
     "PolicyError",
     "SyncAssistant",
     "dump_policy",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from .forms import ReplyForm
-from .lm.base import Completion, LanguageModel, Message, Request, Tool
+from .lm.base import Completion, LanguageModel, LanguageModelError, Message, Request, Tool
 from .lm.client import Client, as_model
 from .lm.ledger import CallRole
 from .memory.budget import within
@@ -56,6 +56,15 @@ def added(uses: Iterable[Mapping[CallRole, ContextUse]]) -> Uses:
         for role, more in use.items():
             total[role] = total.get(role, ContextUse()) + more
     return dict(sorted(total.items()))
+
+
+class NotRemembered(LanguageModelError):  # noqa: N818 - what has happened
+    """Say why a reply, which was paid for, and the message before it are not remembered."""
+
+    def __init__(self, why: str, reply: str) -> None:
+        """Keep the reply."""
+        super().__init__(why)
+        self.reply = reply
 
 
 class Assistant:
@@ -110,9 +119,15 @@ class Assistant:
         return within(context, self.context_tokens, buffer_share=self.memory.policy.buffer_share / 100)
 
     async def reply(self, text: str) -> tuple[str, list[MemoryEvent]]:
-        """Reply to the user's message and remember both; return the reply and the writes that this set off."""
+        """Reply to the user's message and remember both; return the reply and the writes that this set off.
+
+        Raises NotRemembered, which has the reply, where there is one and memory cannot be written.
+        """
         reply = await self.respond(text)
-        return reply, await self.remember(text, reply)
+        try:
+            return reply, await self.remember(text, reply)
+        except LanguageModelError as error:
+            raise NotRemembered(f"there is a reply, and memory cannot be written: {error}", reply) from error
 
     async def stream(self, text: str) -> AsyncGenerator[str]:
         """Yield the reply to the user's message as it comes, and then remember both.

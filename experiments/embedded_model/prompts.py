@@ -1,4 +1,4 @@
-"""What a write prompt is worth to AWI-(2,4): one that asks for what matters, with a list of kinds, with too long a list.
+"""What a write prompt is worth to AWI-(2,4): asking for what matters, with a list of kinds, with too long a list.
 
 python -m mnemotune.experiments.embedded_model.prompts [DATA]
 """

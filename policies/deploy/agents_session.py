@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..lm.base import Message, ToolCall
 from ..memory.budget import units_of
 from ..memory.protocol import Context
-from .conversation import message_of, query_of
+from .conversation import answered, message_of, query_of
 from .store import UserMemory
 
 
@@ -33,12 +34,13 @@ class MemorySession:
 
         Nothing says yet what comes next: memories are looked up for what the user said last. ``recall`` knows better.
         """
-        items = [*_items(await self._context(None))]
+        items = [*_items(await self._context(None), ())]
         return items if limit is None else items[max(0, len(items) - limit) :]
 
     async def recall(self, history: list[Any], new: list[Any]) -> list[Any]:
         """Return the input of a run with memories for what is new: give it as ``RunConfig.session_input_callback``."""
-        return [*_items(await self._context(query_of([*_messages(new)]))), *new]
+        following = [*_messages(new)]
+        return [*_items(await self._context(query_of(following)), following), *new]
 
     async def add_items(self, items: list[Any]) -> None:
         """Observe what was added before, and put these behind it."""
@@ -51,7 +53,7 @@ class MemorySession:
 
     async def pop_item(self) -> Any | None:
         """Take back the newest item of the last ``add_items``; None where there is none left."""
-        taken = [*_items(Context(messages=tuple(self._memory.take_back())))]
+        taken = [*_as_items(self._memory.take_back())]
         if not taken:
             return None
         self._queue(_messages(taken[:-1]))
@@ -73,9 +75,15 @@ class MemorySession:
         return await self._memory.context(query, tokens=self._tokens)
 
 
-def _items(context: Context) -> Iterator[Any]:
-    shown = context if context.items else Context(messages=context.messages)
-    for message in shown.render():
+def _items(context: Context, following: Sequence[Message]) -> Iterator[Any]:
+    """Yield what is shown before what follows: calls that have no result are not."""
+    messages = answered(context.messages, following)
+    shown = replace(context, messages=messages) if context.items else Context(messages=messages)
+    yield from _as_items(shown.render())
+
+
+def _as_items(messages: Iterable[Message]) -> Iterator[Any]:
+    for message in messages:
         if message.role == "tool":
             yield {"type": "function_call_output", "call_id": message.tool_call_id, "output": message.content}
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import dropwhile
+from itertools import dropwhile, takewhile
 from typing import Any
 
 from ..lm.base import Message, ToolCall
@@ -59,15 +59,55 @@ def query_of(messages: Sequence[Message]) -> str:
     return next((message.content for message in reversed(messages) if message.role == "user"), "")
 
 
+def answered(messages: Sequence[Message], following: Sequence[Message]) -> tuple[Message, ...]:
+    """Return messages without calls of tools that lack a result, and without results that lack their call.
+
+    Servers refuse both. The results of the last calls may be what follows.
+    """
+    units = units_of(messages)
+    kept: list[Message] = []
+    for place, unit in enumerate(units):
+        called = {call.id for call in unit[0].tool_calls}
+        after = takewhile(lambda message: message.role == "tool", following) if place == len(units) - 1 else ()
+        given = {message.tool_call_id for message in (*unit[1:], *after)}
+        if called <= given and unit[0].role != "tool":
+            kept += [unit[0], *(message for message in unit[1:] if message.tool_call_id in called)]
+    return tuple(kept)
+
+
+def before(known: Sequence[Message], given: Sequence[Any]) -> list[Any]:
+    """Return what a client sends with what memory knows put before its talk, behind its own system message.
+
+    Some models take one system message, at the beginning: what memory says there goes to the end of the client's.
+    """
+    leading = [*takewhile(lambda each: isinstance(each, dict) and ROLES.get(str(each.get("role"))) == "system", given)]
+    talk = given[len(leading) :]
+    if leading and known and known[0].role == "system":
+        *others, last = leading
+        leading = [*others, _longer(last, known[0].content)]
+        known = known[1:]
+    return [*leading, *(message.as_json() for message in known), *talk]
+
+
+def _longer(given: dict[str, Any], text: str) -> dict[str, Any]:
+    """Return a client's message with a text at its end."""
+    content = given.get("content")
+    if isinstance(content, list):
+        return {**given, "content": [*content, {"type": "text", "text": text}]}
+    return {**given, "content": f"{content}\n\n{text}" if content else text}
+
+
 def besides(context: Context, shown: Sequence[Message], *, tokens: int | None, policy: MemoryPolicy) -> Context:
     """Return what memory knows besides messages that are shown anyway, as far as it fits into ``tokens``."""
     there = {(message.role, message.text) for message in shown}
+    talk = [*dropwhile(lambda message: message.role == "system", shown)]
 
     def new(messages: Sequence[Message]) -> tuple[Message, ...]:
         units = (unit for unit in units_of(messages) if any((m.role, m.text) not in there for m in unit))
         return tuple(message for unit in units for message in unit)
 
-    start, rest = new(context.messages[: context.pinned]), new(context.messages[context.pinned :])
+    start = answered(new(context.messages[: context.pinned]), ())
+    rest = answered(new(context.messages[context.pinned :]), talk)
     left = replace(context, messages=(*start, *rest), pinned=len(start))
     if not left.items and left.template is not None:
         left = replace(left, template=None)

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from ...data.errors import MnemotuneError
 from ..lm.base import Message
+from .background import Background
 from .extras import needing
 from .store import UserMemory
 
@@ -25,13 +26,15 @@ INSTRUCTIONS = (
 def mcp_server(memory: UserMemory, *, context_tokens: int | None = None) -> MCPServer:
     """Return a server on one user's memory; run it with ``run_stdio_async``.
 
-    What is recalled takes at most ``context_tokens``. Raises MissingExtra when the package mcp is not installed.
+    What is remembered is in the store before anything is written, and waits there where the model does not answer. What
+    is recalled takes at most ``context_tokens``. Raises MissingExtra when the package mcp is not installed.
     """
     with needing("mcp"):
         from mcp.server import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
         from mcp_types import ToolAnnotations
 
+    writes = Background(memory.store)
     server: MCPServer = MCPServer("mnemotune", instructions=INSTRUCTIONS)
 
     @asynccontextmanager
@@ -45,7 +48,9 @@ def mcp_server(memory: UserMemory, *, context_tokens: int | None = None) -> MCPS
     async def remember(text: Annotated[str, Field(min_length=1, description="What the user said.")]) -> str:
         """Remember something that the user said, in their words."""
         async with explained():
-            await memory.observe([Message("user", text)])
+            memory.queue([Message("user", text)])
+        writes.begin(memory.user)
+        await writes.done()
         return "remembered"
 
     @server.tool(annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False))

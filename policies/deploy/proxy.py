@@ -22,7 +22,7 @@ from ..lm.secrets import without_login
 from ..lm.streaming import DONE, Events, Said
 from ..lm.wire import ApiError
 from .background import Background
-from .conversation import besides, message_of, newest_of, query_of
+from .conversation import before, besides, message_of, newest_of, query_of
 from .store import MemoryStore, StoreError, UserMemory
 
 USER_HEADER = "X-Mnemotune-User"
@@ -110,7 +110,7 @@ class _Proxy:
         shown = [message for given in messages if (message := message_of(given)) is not None]
         context = await memory.context(query_of(shown), tokens=None)
         known = besides(context, shown, tokens=self.proxied.context_tokens, policy=memory.policy)
-        body["messages"] = [*(message.as_json() for message in known.render()), *messages]
+        body["messages"] = before(known.render(), messages)
         headers = self.onward(request.headers) | {"Accept-Encoding": "identity", "Content-Type": "application/json"}
         async with self.asked("POST", request, to_json(body), headers) as reply:
             if reply.status >= 400:

@@ -149,8 +149,9 @@ class UserMemory:
         self.user = user
         self.policy = store.policy
         """The policy that it runs under."""
+        self.store = store
+        """The store that it is in."""
         self._key = store._key
-        self._store = store
         self._rows = store._rows
 
     async def observe(self, messages: Sequence[Message]) -> list[MemoryEvent]:
@@ -260,7 +261,7 @@ class UserMemory:
 
     def delete(self) -> bool:
         """Remove all that is kept of the user, as ``MemoryStore.delete`` does."""
-        return self._store.delete(self.user)
+        return self.store.delete(self.user)
 
     async def aclose(self) -> None:
         """There is nothing to close: the file is the store's."""
@@ -269,7 +270,7 @@ class UserMemory:
         return next((_messages(row) for row in waiting if self._rows.drop_waiting(self.user, row.id)), [])
 
     async def _opened(self) -> _Open:
-        return await self._store._opened(self.user, self.policy, self._key)
+        return await self.store._opened(self.user, self.policy, self._key)
 
     async def _catch_up(self) -> list[MemoryEvent]:
         events: list[MemoryEvent] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -11,10 +12,14 @@ from typing import Any, Protocol, runtime_checkable
 from ..forms import ResponseFormat
 from .base import Completion, LanguageModel, LanguageModelError, Request, ToolCall, estimated_tokens
 from .ledger import Usage
-from .refusals import error_kind
+from .refusals import advice_for, error_kind
 from .secrets import redacted
 from .streaming import Said
 from .structured import ResponseFormats, response_format
+from .thoughts import text_of, without_thoughts
+
+SETTINGS = {"max_tokens": "max_completion_tokens", "temperature": ""}
+"""What models that think take in the place of a setting; empty: nothing, they have a temperature of their own."""
 
 
 @runtime_checkable
@@ -34,6 +39,8 @@ class ClientModel(LanguageModel):
         self._client = client
         self._name = name
         self._formats = ResponseFormats()
+        self._renamed: dict[str, str] = {}
+        """What this model takes in the place of a setting."""
 
     @property
     def name(self) -> str:
@@ -61,17 +68,21 @@ class ClientModel(LanguageModel):
         if not reply.choices:
             raise LanguageModelError(f"model {self._name}: the reply holds no choice")
         choice, counted = reply.choices[0], reply.usage
-        text, cut = choice.message.content or "", choice.finish_reason == "length"
+        text, cut = without_thoughts(text_of(choice.message.content)), choice.finish_reason == "length"
         given = [call for call in choice.message.tool_calls or () if call.type == "function"] if request.tools else []
         calls = tuple(ToolCall(call.id, call.function.name, call.function.arguments) for call in given)
         if counted is not None:
-            return Completion(text, Usage(counted.prompt_tokens, counted.completion_tokens, None, cut=cut), calls)
+            output = max(counted.completion_tokens, (counted.total_tokens or 0) - counted.prompt_tokens)
+            return Completion(text, Usage(counted.prompt_tokens, output, None, cut=cut), calls)
         asked = (*(message.text for message in request.messages), *(str(tool.as_json()) for tool in request.tools))
         said = (text, *(part for call in calls for part in (call.name, call.arguments)))
         return Completion(text, Usage(estimated_tokens(*asked), estimated_tokens(*said), None, cut=cut), calls)
 
-    async def _created(self, request: Request, **settings: Any) -> Any:
+    async def _created(self, request: Request, **given: Any) -> Any:
+        settings = given
         settings |= {"temperature": request.temperature, "max_tokens": request.max_tokens}
+        settings = {self._renamed.get(name, name): value for name, value in settings.items()}
+        settings = {name: value for name, value in settings.items() if name}
         settings |= {"tools": [tool.as_json() for tool in request.tools]} if request.tools else {}
         messages = [message.as_json() for message in request.messages]
         if request.bill is not None:
@@ -79,7 +90,21 @@ class ClientModel(LanguageModel):
         call = self._client.chat.completions.create(model=self._name, messages=messages, **settings)
         if not inspect.isawaitable(call):
             raise TypeError(f"{type(self._client).__name__} is not asynchronous; give an openai.AsyncOpenAI")
-        return await call
+        try:
+            return await call
+        except Exception as error:
+            if not self._learns_from(error):
+                raise
+        return await self._created(request, **given)
+
+    def _learns_from(self, error: Exception) -> bool:
+        """Note which setting the model does not take, as its refusal tells; tell whether it is a new one."""
+        refused = getattr(error, "status_code", None) == 400
+        for name, other in SETTINGS.items():
+            if refused and re.search(rf"['\"`]{name}['\"`]", str(error)) and name not in self._renamed:
+                self._renamed[name] = other
+                return True
+        return False
 
     @asynccontextmanager
     async def _explained(self, request: Request) -> AsyncIterator[None]:
@@ -92,7 +117,8 @@ class ClientModel(LanguageModel):
             if status is None and request.bill is not None:
                 await request.bill.unanswered()
             shown = redacted(str(error), getattr(self._client, "api_key", None))
-            raise error_kind(status, shown)(f"model {self._name}: {shown}") from error
+            advice = "" if status is None else f"; {advice_for(status, shown)}"
+            raise error_kind(status, shown)(f"model {self._name}: {shown}{advice}") from error
 
 
 def as_model(given: LanguageModel | Client, name: str | None = None) -> LanguageModel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from .connections import Connections, read_whole
 from .ledger import CallRole
 from .outage import Clock, EndpointSilent, Outages, Unanswered
 from .prices import Prices
-from .refusals import DOWN, advice_for, error_kind, excerpt, parsed, retry_after_seconds
+from .refusals import DOWN, MADE_NO_JSON, SPENT, advice_for, error_kind, excerpt, parsed, retry_after_seconds
 from .secrets import redacted, without_login
 from .slots import Slots
 from .streaming import events_of
@@ -328,11 +329,12 @@ class Endpoint:
         message = given if isinstance(given, str) else text
         if status < 400:
             status = code if isinstance(code, int) and 400 <= code < 600 else 500
-        empty = "insufficient_quota" in (code, error.get("type")) or "credit balance" in message
-        spent = empty or status == 402  # OpenAI says 429 for an empty account too; waiting fills none
-        advice = "add credit to the account of OPENAI_API_KEY" if spent else advice_for(status, message)
+        unfunded = status == 402 or "insufficient_quota" in (code, error.get("type")) or "credit balance" in message
+        spent = unfunded or re.search(SPENT, message) is not None  # some say 429 for it; waiting fills no account
+        advice = "add credit to the account of OPENAI_API_KEY" if unfunded else advice_for(status, message)
         what = f"status {status}: {self._shown(message)}; {advice}"
-        if (status in (408, 409, 429) or status >= 500) and not spent:
+        again = status in (408, 409, 429) or status >= 500 or re.search(MADE_NO_JSON, text) is not None
+        if again and not spent:
             retry_after = retry_after_seconds(headers.get("Retry-After", ""), self._clock.now())
             if self._outages.too_long(retry_after or 0.0):
                 seconds = self.config.longest_outage_seconds

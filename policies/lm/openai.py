@@ -37,8 +37,9 @@ from .endpoint import Endpoint, EndpointConfig
 from .ledger import CallRole, Usage
 from .outage import Clock
 from .secrets import without_login
-from .streaming import Said
+from .streaming import Said, problem_of
 from .structured import ResponseFormats, in_format, response_format
+from .thoughts import text_of, without_thoughts
 
 PING = {"messages": [{"role": "user", "content": "ping"}]}
 """A request whose answer tells only that the endpoint gives answers."""
@@ -182,7 +183,7 @@ class OpenAIModel(_OpenAI):
         asked = [*(message.text for message in request.messages), *(str(tool.as_json()) for tool in request.tools)]
         input_tokens = _tokens(reply, "prompt_tokens", asked)
         said = [text, *(part for call in calls for part in (call.name, call.arguments))]
-        usage = self._usage(input_tokens, _tokens(reply, "completion_tokens", said))
+        usage = self._usage(input_tokens, max(_tokens(reply, "completion_tokens", said), _besides_input(reply)))
         return Completion(text, replace(usage, cut=self._is_cut(reply, request)), calls)
 
     def _ping(self) -> bytes:
@@ -208,12 +209,19 @@ def _with_message(reply: object, *, tools: bool) -> tuple[object, str, tuple[Too
     Without ``tools`` calls are not read.
     """
     match reply:
-        case {"choices": [{"message": dict(message)}, *_]} if isinstance(message.get("content"), str | None):
+        case {"choices": [dict(choice), *_]} if problem := problem_of(choice):
+            raise ValueError(f"the reply broke off: {problem}")
+        case {"choices": [{"message": dict(message)}, *_]} if _is_readable(message.get("content")):
             calls = message.get("tool_calls") if tools else None
             if not isinstance(calls, list | None):
                 raise ValueError("the reply's tool calls are no list")
-            return reply, _whole(message.get("content") or ""), tuple(map(_tool_call, range(MOST_TOOLS), calls or ()))
+            text = without_thoughts(text_of(message.get("content")))
+            return reply, _whole(text), tuple(map(_tool_call, range(MOST_TOOLS), calls or ()))
     raise ValueError("the reply holds no choice with a text")
+
+
+def _is_readable(content: object) -> bool:
+    return isinstance(content, str | None) or (isinstance(content, list) and all(isinstance(p, dict) for p in content))
 
 
 def _tool_call(place: int, given: object) -> ToolCall:
@@ -323,6 +331,14 @@ def is_vector(kept: str) -> bool:
     with np.errstate(all="ignore"):  # what is no vector may be any number
         length = float(np.linalg.norm(vector.astype(float)))
     return len(vector) > 0 and (length == 0 or math.isclose(length, 1, rel_tol=1e-3))
+
+
+def _besides_input(reply: object) -> int:
+    """Return the tokens that are no input: some servers leave thinking out of ``completion_tokens``, and bill it."""
+    match reply:
+        case {"usage": {"total_tokens": int(total), "prompt_tokens": int(given)}}:
+            return total - given
+    return 0
 
 
 def _tokens(reply: object, counter: str, texts: Iterable[str]) -> int:

@@ -22,8 +22,24 @@ OTHER_FORM = (
 """How they complain of a response format."""
 
 
+SPENT = r"(?i)budget has been exceeded|budget_exceeded|api[ _]key (is )?(not valid|invalid)|invalid api[ _]key"
+"""How gateways say, with whatever status, that no call will be answered."""
+FLAGGED = r"(?i)moderation|flagged|content.{0,3}(policy|filter|management)"
+"""How they say with status 403 that it is this text which is refused."""
+SETTING = r"(?i)['\"`](temperature|top_p|max_tokens|max_completion_tokens)['\"`]"
+"""How they name a setting that the model does not take."""
+MADE_NO_JSON = r"(?i)json_validate_failed|failed to validate json|failed_generation"
+"""How Groq says that this reply of the model was no JSON; the next may be."""
+
+
 def error_kind(status: int | None, message: str) -> type[LanguageModelError]:
     """Return what an error of a server is, from its status and its words."""
+    if re.search(SPENT, message):
+        return EndpointDown
+    if status == 403 and re.search(FLAGGED, message):
+        return Refused
+    if status in (400, 422) and re.search(SETTING, message):
+        return Refused
     if status in (400, 422) and re.search(OTHER_FORM, message) and not re.search(TOO_LONG, message):
         return FormRefused
     return EndpointDown if status in DOWN else Refused if status in REFUSED else LanguageModelError
@@ -53,6 +69,10 @@ def advice_for(status: int, message: str) -> str:
         return "set context_tokens, or lower the policy's buffer_size or top_k, or take a model with a longer context"
     if "max_completion_tokens" in message:
         return 'set max_tokens_field to "max_completion_tokens"'
+    if "temperature" in message:
+        return "set extra_body to {temperature: 1}, or whatever the model takes"
+    if re.search(SPENT, message):
+        return "add to the budget of OPENAI_API_KEY, or check the key"
     if status >= 500:
         return "the server fails: see its log, or run again later"
     return {

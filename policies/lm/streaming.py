@@ -11,6 +11,8 @@ from .base import Message, ToolCall
 MOST_EVENT_BYTES = 2**22
 """Of one event; a longer one is no text of a model."""
 DONE = "[DONE]"
+BROKEN_OFF = ("error", "network_error")
+"""Reasons to end that gateways give where the model behind them has failed; a reply with one is none."""
 
 
 class Events:
@@ -57,8 +59,21 @@ async def events_of(content: AsyncIterable[bytes]) -> AsyncIterator[Any]:
         raise ValueError("the stream ended before the reply did")
 
 
+def problem_of(choice: Any) -> str:
+    """Return what a choice says of a failure in the middle of the reply; empty where there was none."""
+    if not isinstance(choice, dict):
+        return ""
+    said = choice.get("error")
+    if said:
+        return str(said.get("message", said)) if isinstance(said, dict) else str(said)
+    return f"finish_reason {choice['finish_reason']!r}" if choice.get("finish_reason") in BROKEN_OFF else ""
+
+
 def _read(data: str) -> Any:
     event = json.loads(data)
+    for choice in _listed(event, "choices"):
+        if problem := problem_of(choice):
+            raise ValueError(problem)
     if isinstance(event, dict) and event.get("error"):
         said = event["error"]
         raise ValueError(str(said.get("message", said)) if isinstance(said, dict) else str(said))
@@ -81,7 +96,7 @@ class Said:
         for choice in _listed(event, "choices"):
             if not isinstance(choice, dict) or choice.get("index", 0) != 0:
                 continue
-            self.finished |= choice.get("finish_reason") is not None
+            self.finished |= choice.get("finish_reason") not in (None, *BROKEN_OFF)
             delta = choice.get("delta")
             if not isinstance(delta, dict):
                 continue
@@ -93,7 +108,12 @@ class Said:
 
     def _take_call(self, call: Any) -> None:
         match call:
-            case {"index": int(place), "function": dict(function)}:
+            case {"function": dict(function)}:
+                place = call.get("index")
+                if not isinstance(place, int):  # some servers number no calls: each that begins has an id of its own
+                    ids = {"", *(known["id"] for known in self._calls.values())}
+                    begins = not self._calls or _text(call, "id") not in ids
+                    place = max(self._calls, default=-1) + begins
                 known = self._calls.setdefault(place, {"id": "", "name": "", "arguments": ""})
                 known["id"] = _text(call, "id") or known["id"]
                 known["name"] = _text(function, "name") or known["name"]

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemotune.policies import Assistant, load_policy, presets
+from mnemotune.policies import Assistant, NotRemembered, load_policy, presets
 from mnemotune.policies.assistant import ContextUse, Uses, added
 from mnemotune.policies.lm import LanguageModelError, Message, Request
 from mnemotune.policies.lm.base import Completion, Embedding, LanguageModel
@@ -56,6 +56,22 @@ async def test_memories_go_before_the_buffer_and_the_message_comes_last(
         Message("assistant", "Two."),
         Message("user", "c"),
     )
+
+
+async def test_a_reply_that_cannot_be_remembered_is_not_lost() -> None:
+    class Illiterate(LanguageModel):
+        name = "illiterate"
+
+        async def complete(self, request: Request) -> Completion:
+            if request.role == "write":
+                raise LanguageModelError("out of order")
+            return Completion("Nice boat.", Usage(1, 1))
+
+    policy, model = load_policy("awi").model_copy(update={"buffer_size": 0, "update_every": 2}), Illiterate()
+    assistant = Assistant(model, open_memory(policy, model, LexicalEmbedder()))
+    with pytest.raises(NotRemembered, match="memory cannot be written: out of order") as caught:
+        await assistant.reply("I own a boat.")
+    assert caught.value.reply == "Nice boat."
 
 
 async def test_the_writes_that_a_reply_set_off_come_with_it_after_it(

@@ -165,7 +165,9 @@ async def test_what_the_client_sends_again_is_neither_shown_twice_nor_observed_t
         talk.append({"role": "assistant", "content": "I see."})
     lines = await proxy.lines(count=4)
     assert lines[::2] == ["user: I saw heron-0.", "user: I saw heron-1."]
-    assert proxy.upstream.messages[-len(talk) + 1 :] == talk[:-1]
+    first, *others = proxy.upstream.messages
+    known = "I know:\n- user: I saw heron-0.\n- assistant: I see."
+    assert (first, others) == ({"role": "system", "content": f"Be kind.\n\n{known}"}, talk[1:-1])
     await proxy.say("And now?")
     shown = [message["content"] for message in proxy.upstream.messages]
     assert shown[1:] == ["I saw heron-2.", "I see.", "I saw heron-3.", "I see.", "And now?"]
@@ -337,6 +339,26 @@ async def test_all_else_is_handed_on(start: Start) -> None:
         assert (await reply.json())["status"] == "ok"
     async with proxy.session.get(proxy.url.removesuffix("/v1") + "/other") as reply:
         assert reply.status == 404
+
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+
+
+def roles(proxy: Proxy) -> list[str]:
+    return [message["role"] for message in proxy.upstream.messages]
+
+
+async def test_a_call_of_a_tool_without_its_result_is_not_put_before_a_talk(start: Start) -> None:
+    """A cancelled agent has left it; servers refuse it, and would each call of the user from then on."""
+    proxy = await start(buffer_size=6, update_every=2)
+    message = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+    proxy.upstream.answers = [web.json_response({"choices": [{"message": message}]})]
+    await proxy.say("What is at the lake?")
+    await proxy.say("Hello?")
+    assert roles(proxy) == ["user", "user"]
+    await proxy.say([{"role": "tool", "content": "A heron.", "tool_call_id": "c9"}])
+    await proxy.say("And now?")
+    assert "tool" not in roles(proxy), "nor is a result whose call is not there"
 
 
 class Slow(Scribe):

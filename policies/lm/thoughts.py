@@ -1,0 +1,27 @@
+"""Replies of models that think aloud, without their thoughts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+BEGIN, END = "<think>", "</think>"
+
+
+def without_thoughts(text: str) -> str:
+    """Return a reply without the thoughts at its start, which some servers leave in it.
+
+    The tag that begins them may have been part of the prompt. Thoughts without an end are no reply.
+    """
+    thoughts, end, said = text.partition(END)
+    begun = text.lstrip().startswith(BEGIN)
+    if end:
+        return said.lstrip() if begun or BEGIN not in thoughts else text
+    return "" if begun else text
+
+
+def text_of(content: Any) -> str:
+    """Return the text of a message: itself, or that of its parts, of which some are thoughts; empty without any."""
+    if isinstance(content, list):
+        parts = (part for part in content if isinstance(part, dict) and part.get("type") in ("text", "output_text"))
+        return "".join(text for part in parts if isinstance(text := part.get("text"), str))
+    return content if isinstance(content, str) else ""

@@ -1,0 +1,60 @@
+"""What memory puts before what a client sends, so that servers take it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mnemotune.policies.deploy.conversation import answered, before
+from mnemotune.policies.lm import Message, ToolCall
+
+ASKED = Message("user", "What is at the lake?")
+KNOWN = Message("system", "I know: a heron.")
+
+
+def call(*names: str) -> Message:
+    return Message("assistant", "", tuple(ToolCall(name, "look", "{}") for name in names))
+
+
+def result(name: str) -> Message:
+    return Message("tool", "A heron.", tool_call_id=name)
+
+
+@pytest.mark.parametrize(
+    ("messages", "following", "kept"),
+    [
+        ([ASKED, call("a"), result("a")], [], [0, 1, 2]),
+        ([ASKED, call("a")], [ASKED], [0]),
+        ([ASKED, call("a", "b"), result("a")], [ASKED], [0]),
+        ([ASKED, call("a", "b"), result("a")], [result("b"), ASKED], [0, 1, 2]),
+        ([ASKED, call("a"), result("b")], [result("a")], [0, 1]),
+        ([result("a"), ASKED], [], [1]),
+        ([call("a"), ASKED], [result("a")], [1]),
+    ],
+)
+def test_calls_and_results_are_shown_together_or_not_at_all(
+    messages: list[Message], following: list[Message], kept: list[int]
+) -> None:
+    assert answered(messages, following) == tuple(messages[place] for place in kept)
+
+
+@pytest.mark.parametrize(
+    ("given", "content"),
+    [
+        ("Be kind.", "Be kind.\n\nI know: a heron."),
+        ([{"type": "text", "text": "Be kind."}], [{"type": "text", "text": t} for t in ("Be kind.", KNOWN.content)]),
+        (None, "I know: a heron."),
+    ],
+)
+def test_there_is_one_system_message_at_the_beginning(given: Any, content: Any) -> None:
+    talk = [{"role": "user", "content": "Well?"}]
+    sent = before([KNOWN, ASKED], [{"role": "developer", "content": given, "name": "x"}, *talk])
+    assert sent == [{"role": "developer", "content": content, "name": "x"}, ASKED.as_json(), *talk]
+
+
+def test_what_is_known_comes_first_where_the_client_sends_no_system_message() -> None:
+    talk = [{"role": "user", "content": "Well?"}, "odd"]
+    assert before([KNOWN], talk) == [KNOWN.as_json(), *talk]
+    instructed = [{"role": "system", "content": "Be kind."}, *talk]
+    assert before([ASKED], instructed) == [instructed[0], ASKED.as_json(), *talk]
