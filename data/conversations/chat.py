@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,14 +37,7 @@ def read_histories(path: Path, omissions: Omissions, *, by: By = "user") -> list
     ``by`` says what has a memory of its own: each user, or each conversation of a user. A message that names no user is
     of whom its conversation is; where nobody is named in it, the conversation is a user.
     """
-    ids: dict[str, str] = {}
-    messages = list[Logged]()
-    for message in read_logs(path, omissions):
-        first = ids.setdefault(message.id, message.where)
-        if first != message.where:
-            omissions.leave_out(message.where, f"id: {message.id!r} is that of {first} too; ids must be distinct")
-            continue
-        messages.append(message)
+    messages = _with_ids_of_their_own([*_with_users(read_logs(path, omissions))], omissions)
     if not messages:
         why = f"; {omissions.broken[0]}" if omissions.broken else ""
         raise TaskError(f"{path}: has no message that somebody says{why}")
@@ -58,6 +51,37 @@ def read_histories(path: Path, omissions: Omissions, *, by: By = "user") -> list
     return [_history(group, by_talk) for group, by_talk in talks.items()]
 
 
+def _with_users(messages: Iterable[Logged]) -> Iterator[Logged]:
+    """Yield messages; a reply that names neither user nor conversation is to whom the line before it is."""
+    last = ""
+    for message in messages:
+        if message.role == "assistant" and not message.user and not message.talk:
+            message = replace(message, user=last)
+        last = message.user or last
+        yield message
+
+
+def _with_ids_of_their_own(messages: Sequence[Logged], omissions: Omissions) -> list[Logged]:
+    """Return messages with distinct ids: those that several conversations have are ``CONVERSATION/ID``.
+
+    What has the id of another message of its conversation is left out.
+    """
+    talks: dict[str, set[str]] = {}
+    for message in messages:
+        talks.setdefault(message.id, set()).add(message.talk)
+    firsts: dict[str, str] = {}
+    kept = list[Logged]()
+    for message in messages:
+        if len(talks[message.id]) > 1 and message.talk:
+            message = replace(message, id=f"{message.talk}/{message.id}")
+        first = firsts.setdefault(message.id, message.where)
+        if first != message.where:
+            omissions.leave_out(message.where, f"id: {message.id!r} is that of {first} too; ids must be distinct")
+            continue
+        kept.append(message)
+    return kept
+
+
 def _group(message: Logged, users: Set[str], by: By) -> str:
     """Return whose memory a message is of, where its conversation has messages of these users."""
     user = message.user or (next(iter(users)) if len(users) == 1 else "")
@@ -67,8 +91,11 @@ def _group(message: Logged, users: Set[str], by: By) -> str:
 
 
 def _history(group: str, talks: Mapping[str, list[Logged]]) -> History:
-    parts = [part for messages in talks.values() for part in _parted(messages)]
-    parts.sort(key=lambda part: part[0].time)
+    timed, last = list[tuple[str, list[Logged]]](), ""
+    for part in (part for messages in talks.values() for part in _parted(messages)):
+        last = next((message.time for message in part if message.time), last)  # else it is where the file has it
+        timed.append((last, part))
+    parts = [part for _, part in sorted(timed, key=lambda pair: pair[0])]
     sessions, places = list[Session](), dict[str, int]()
     for stage, part in enumerate(parts):
         spoken = (Utterance(m.id, m.text, m.role, m.speaker, m.time) for m in part)
@@ -162,7 +189,9 @@ def _asked(user: Any, evidence: Iterable[str], histories: Mapping[str, History])
             if name in history.places:
                 return history
         whose = "" if user is None else f" of {str(user)[:60]}"
-        raise ValueError(f"evidence: no message{whose} has the id {name[:60]!r}")
+        shared = any(place.endswith(f"/{name}") for history in named for place in history.places)
+        hint = "; several conversations have it, so write CONVERSATION/ID" if shared else ""
+        raise ValueError(f"evidence: no message{whose} has the id {name[:60]!r}{hint}")
     if len(named) > 1:
         raise ValueError("user: say whose memory is asked, the user or the conversation")
     return named[0]

@@ -10,7 +10,7 @@ from typing import Any
 from ..row_files import rows_of
 from .message import IDS, TALKS, TIMES, USERS, About, Logged, message_of, text_of
 from .omissions import Omissions, whole
-from .runs import messages_of_runs
+from .runs import is_inner, messages_of_runs
 from .times import time_of
 
 JSON_LINES = (".jsonl", ".ndjson")
@@ -21,7 +21,10 @@ def read_logs(path: Path, omissions: Omissions) -> Iterator[Logged]:
     exported = list[tuple[str, Any]]()
     for number, where, row in numbered_rows(path, omissions):
         if isinstance(row, dict) and "inputs" in row and ("run_type" in row or "outputs" in row):
-            exported.append((where, row))  # runs repeat what was said before: they are read together
+            if is_inner(row):
+                omissions.pass_over("runs inside other runs")
+            else:
+                exported.append((where, row))  # runs repeat what was said before: they are read together
             continue
         try:
             yield from _messages_of(row, number, where, omissions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from .message import IDS, TALKS, USERS, About, Logged, message_of
@@ -15,28 +16,35 @@ INPUTS, OUTPUTS = ("input", "question", "query", "prompt"), ("output", "answer",
 
 
 def messages_of_runs(rows: Sequence[tuple[str, Any]], omissions: Omissions) -> Iterator[Logged]:
-    """Yield the messages of runs thread by thread; what a run repeats of those before it comes once.
-
-    Runs inside other runs are passed over: they repeat what the outer run says.
-    """
-    threads: dict[tuple[str, str], list[tuple[str, str, list[Logged]]]] = {}
+    """Yield the messages of outermost runs thread by thread; what one is given of an earlier one's talk comes once."""
+    threads: dict[tuple[str, str], list[tuple[str, _Said]]] = {}
     for where, row in rows:
-        if row.get("parent_run_id"):
-            omissions.pass_over("runs inside other runs")
-            continue
         try:
             user, thread, time = _about(row, where)
-            messages = list(_messages(row, where, omissions, user=user, thread=thread, time=time))
+            said = _said_in(row, where, omissions, user=user, thread=thread, time=time)
         except ValueError as error:
             omissions.leave_out(where, str(error))
         else:
-            threads.setdefault((user, thread), []).append((time, where, messages))
+            threads.setdefault((user, thread), []).append((time, said))
     for runs in threads.values():
-        said = list[Logged]()
-        for _, _, messages in sorted(runs, key=lambda run: run[0]):
-            new = messages[_repeated(said, messages) :]
-            said += new
-            yield from new
+        earlier = _Earlier()
+        for _, said in sorted(runs, key=lambda run: run[0]):
+            yield from said.given[earlier.repeated(_texts(said.given)) :]
+            yield from said.replied
+            earlier.add(_texts([*said.given, *said.replied]))
+
+
+def is_inner(row: Mapping[str, Any]) -> bool:
+    """Tell whether a run is inside another one, and repeats what that says."""
+    return bool(row.get("parent_run_id"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """The messages of a run."""
+
+    given: list[Logged]
+    replied: list[Logged]
 
 
 def _about(row: Mapping[str, Any], where: str) -> tuple[str, str, str]:
@@ -63,19 +71,23 @@ def _opened(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _messages(
-    row: Mapping[str, Any], where: str, omissions: Omissions, *, user: str, thread: str, time: str
-) -> Iterator[Logged]:
+def _said_in(row: Mapping[str, Any], where: str, omissions: Omissions, *, user: str, thread: str, time: str) -> _Said:
+    """Return a run's messages; one that cannot be read is left out by its place. Raises ValueError without any."""
     name = _name(row, ("id", "run_id", "trace_id")) or where
-    given = [*_listed(_opened(row.get("inputs")), INPUTS, "user"), *_replied(_opened(row.get("outputs")))]
-    if not given:
+    inputs, replies = _listed(_opened(row.get("inputs")), INPUTS, "user"), _replied(_opened(row.get("outputs")))
+    if not (inputs or replies):
         raise ValueError("inputs, outputs: hold no message")
-    for place, message in enumerate(given):
-        plain = _plain(message) | {"id": f"{name}.{place}"}
+    said = _Said([], [])
+    for place, message in enumerate([*inputs, *replies]):
         about = About(f"{where}, message {place}", "", thread, user, time)
-        logged = message_of(plain, about, omissions)
+        try:
+            logged = message_of(_plain(message) | {"id": f"{name}.{place}"}, about, omissions)
+        except ValueError as error:
+            omissions.leave_out(about.where, str(error))
+            continue
         if logged is not None:
-            yield logged
+            (said.given if place < len(inputs) else said.replied).append(logged)
+    return said
 
 
 def _replied(outputs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -96,12 +108,12 @@ def _replied(outputs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _listed(values: Mapping[str, Any], names: Sequence[str], role: str) -> list[Mapping[str, Any]]:
-    """Return the messages of a run's inputs or outputs; of one text, the message of ``role``."""
+    """Return the messages of a run's inputs or outputs; of a text alone, the message of ``role``."""
     listed = values.get("messages")
-    while isinstance(listed, list) and listed and isinstance(listed[0], list):
+    while isinstance(listed, list) and listed and isinstance(listed[0], list) and not _is_pair(listed[0]):
         listed = listed[0]
-    if isinstance(listed, list):
-        return [message for message in listed if isinstance(message, dict)]
+    if isinstance(listed, list) and listed:
+        return [_as_message(message, role) for message in listed]
     for name in names:
         value = values.get(name)
         if isinstance(value, str):
@@ -111,6 +123,17 @@ def _listed(values: Mapping[str, Any], names: Sequence[str], role: str) -> list[
         if isinstance(value, dict):
             return [value]
     return []
+
+
+def _is_pair(value: Any) -> bool:
+    """Tell whether a value is a role and a text, LangChain's short form of a message."""
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) for part in value)
+
+
+def _as_message(value: Any, role: str) -> Mapping[str, Any]:
+    if _is_pair(value):
+        return {"role": value[0], "content": value[1]}
+    return value if isinstance(value, dict) else {"role": role, "content": value}
 
 
 def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,10 +147,25 @@ def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
     return {"role": role, "content": message.get("content")}
 
 
-def _repeated(said: Sequence[Logged], messages: Sequence[Logged]) -> int:
-    """Return how many of the first messages are the last that were said already."""
-    before, now = [(m.role, m.text) for m in said], [(m.role, m.text) for m in messages]
-    for count in range(min(len(before), len(now)), 0, -1):
-        if before[len(before) - count :] == now[:count]:
-            return count
-    return 0
+def _texts(messages: Sequence[Logged]) -> list[tuple[str, str]]:
+    return [(message.role, message.text.strip()) for message in messages]
+
+
+class _Earlier:
+    """What earlier runs of a thread have said, each with its reply."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._by_end: dict[tuple[str, str], list[list[tuple[str, str]]]] = {}
+
+    def add(self, texts: list[tuple[str, str]]) -> None:
+        """Take in what a run has said."""
+        if texts:
+            self._by_end.setdefault(texts[-1], []).append(texts)
+
+    def repeated(self, given: list[tuple[str, str]]) -> int:
+        """Return how many of the first messages that a run is given are the last of an earlier run."""
+        for count in range(len(given), 0, -1):
+            if any(said[-count:] == given[:count] for said in self._by_end.get(given[count - 1], ())):
+                return count
+        return 0

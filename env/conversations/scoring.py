@@ -33,7 +33,12 @@ _ABSTAINS = re.compile(
     r"(?:\b(?:not|never|nothing|no one|nobody)|n't) (?:\w+ ){0,3}?"
     r"(?:mention\w*|said|stated|specified|told|discussed|given|provided|recorded|known|available)\b"
     r"|\b(?:no|any) (?:\w+ ){0,2}(?:information|mention|record|answer|evidence|memory)\b"
-    r"|\b(?:do not|don't|cannot|can't|could not|couldn't|did not|didn't) (?:\w+ ){0,2}"
+    r"|\bno (?:\w+ ){1,4}(?:is|are|was|were|has been|have been) (?:ever )?"
+    r"(?:mentioned|said|stated|specified|told|discussed|given|recorded)\b"
+    r"|\bthere(?: is| was|'s) (?:no|nothing) (?:\w+ ){0,3}"
+    r"(?:about|in (?:the|our|this|any) (?:conversation|conversations|chat|talk|messages|memory|context))\b"
+    r"|\bno idea\b|\bnot aware\b"
+    r"|\b(?:do not|don't|does not|doesn't|cannot|can't|could not|couldn't|did not|didn't) (?:\w+ ){0,2}"
     r"(?:know|tell|say|answer|recall|remember|find|determine)\b"
     r"|^(?:unknown|unanswerable|unclear|none|n/?a|not (?:known|available|applicable)|(?:i am |i'm )?not sure)\W*$",
     re.IGNORECASE,

@@ -22,7 +22,7 @@ from .execution import execute
 from .labels import EpisodeLabels, Labeller
 from .reading import FactReader
 from .retrievals import RecordedReplies, retrieve
-from .validity import Outcome, answers_after, facts_after
+from .validity import RIGHT_FROM, Outcome, answers_after, facts_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,5 +117,5 @@ async def replayed(
     replies = RecordedReplies(writes)
     retrievals = await retrieve(policy, task, episode, model=replies, cast=cast, track=track)
     scores = {mark.check: mark.score for stage in episode.stages for mark in stage.marks}
-    right = [None if math.isnan(scores[r.check]) else scores[r.check] == 1 for r in retrievals]
+    right = [None if math.isnan(scores[r.check]) else scores[r.check] >= RIGHT_FROM for r in retrievals]
     return retrieval_log(task, policy.key, score, retrievals, right)

@@ -14,6 +14,9 @@ from ...episode import Mark
 from ..evaluation.metrics import bootstrap_samples, interval
 from ..rows.row import Row
 
+RIGHT_FROM = 0.5
+"""Score from which on an answer counts as right; most tracks give 0 or 1."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -48,7 +51,7 @@ def answers_after(task: Task, rows: Sequence[Row], marks: Sequence[Mark]) -> Ite
         check = task.checks[mark.check]
         lost = [_lost(task.facts[need], check, rows) for need in check.needs]
         if (True in lost or None not in lost) and not math.isnan(mark.score):
-            yield Outcome(task.group, True in lost, mark.score < 1)
+            yield Outcome(task.group, True in lost, mark.score < RIGHT_FROM)
 
 
 def facts_after(task: Task, rows: Sequence[Row], marks: Sequence[Mark]) -> Iterator[Outcome]:

@@ -46,6 +46,34 @@ def test_messages_come_in_the_order_of_their_times_and_one_without_stays_behind_
     assert found == {"mia": [["First.", "And it is red.", "Third."]]}
 
 
+def test_a_talk_that_begins_without_a_time_stands_where_its_first_time_is(tmp_path: Path) -> None:
+    rows = [
+        line("a", "It is in the cellar.", hours=1, session="jan"),
+        {"id": "b", "user": "mia", "role": "assistant", "content": "Hi again!", "session": "mar"},
+        line("c", "It is in the attic now.", hours=900, session="mar"),
+        {"id": "d", "user": "mia", "role": "user", "content": "Bye.", "session": "end"},
+    ]
+    found, _ = sessions(tmp_path, *rows)
+    assert found == {"mia": [["It is in the cellar."], ["Hi again!", "It is in the attic now."], ["Bye."]]}
+
+
+def test_a_reply_outside_of_any_conversation_is_to_whom_the_line_before_it_is(tmp_path: Path) -> None:
+    reply = {"id": "b", "role": "assistant", "content": "Lovely!"}
+    found, _ = sessions(tmp_path, line("a", "I bought a canoe."), reply, line("c", "I play chess.", user="lee"))
+    assert found == {"mia": [["I bought a canoe.", "Lovely!"]], "lee": [["I play chess."]]}
+
+
+def test_ids_that_begin_anew_in_each_conversation_lose_nothing(tmp_path: Path) -> None:
+    rows = [line(str(i), f"{user} {i}", user=user, session=user) for user in ("mia", "lee") for i in range(2)]
+    omissions = Omissions()
+    histories = read_histories(written(tmp_path / "chat.jsonl", rows), omissions)
+    assert [[*history.places] for history in histories] == [["mia/0", "mia/1"], ["lee/0", "lee/1"]]
+    assert omissions.broken == []
+    asked = [{"question": "Who?", "answer": "lee", "evidence": ["0"], "user": "lee"}]
+    with pytest.raises(TaskError, match="no message of lee has the id '0'; several conversations have it, so write C"):
+        read_questions(written(tmp_path / "questions.jsonl", asked), histories, omissions)
+
+
 def test_conversations_by_id_are_sessions_of_a_user_or_have_a_memory_of_their_own(tmp_path: Path) -> None:
     rows = [
         line("a", "One.", conversation="x"),

@@ -127,6 +127,34 @@ def test_a_table_of_runs_holds_objects_as_json(tmp_path: Path) -> None:
     assert {(m.talk, m.user, m.time) for m in messages} == {("th", "mia", "2024-01-01T00:00:00")}
 
 
+def test_langchains_short_forms_are_messages_and_an_odd_one_is_left_out_alone(tmp_path: Path) -> None:
+    rows = [
+        run("a", {"messages": [["user", "Hi."]]}, {"output": "Yo."}, at="2024-01-01"),
+        run("b", {"messages": ["Canoe?"]}, {"output": "No."}, at="2024-01-02"),
+        run("c", {"messages": [], "question": "Well?"}, {"output": "Hm."}, at="2024-01-03"),
+        run("d", {"messages": [{"role": "user", "content": "Bye."}, {"type": "remove"}]}, {}, at="2024-01-04"),
+    ]
+    messages, omissions = logged(tmp_path, *rows)
+    assert [text for _, text in said(messages)] == ["Hi.", "Yo.", "Canoe?", "No.", "Well?", "Hm.", "Bye."]
+    [broken] = omissions.broken
+    assert "line 4, message 1: role: 'remove'" in broken
+
+
+def test_what_was_said_twice_is_kept_and_side_calls_do_not_bring_back_what_was_said(tmp_path: Path) -> None:
+    def turns(*texts: str) -> dict[str, Any]:
+        return {"messages": [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(texts)]}
+
+    rows = [
+        run("a", turns("Morning."), {"output": "Hi, Mia! "}, at="2024-01-01"),
+        run("b", turns("Make a title."), {"output": "Title"}, at="2024-01-02"),
+        run("c", turns("Morning.", "Hi, Mia!", "Any news?"), {"output": "None."}, at="2024-01-03"),
+        run("d", turns("Morning."), {"output": "Hi, Mia!"}, at="2024-01-04"),
+    ]
+    messages, _ = logged(tmp_path, *rows)
+    texts = [text.strip() for _, text in said(messages)]
+    assert texts == ["Morning.", "Hi, Mia!", "Make a title.", "Title", "Any news?", "None.", "Morning.", "Hi, Mia!"]
+
+
 def test_what_a_run_repeats_of_those_before_it_comes_once(tmp_path: Path) -> None:
     def turn(role: str, text: str) -> dict[str, str]:
         return {"role": role, "content": text}

@@ -81,6 +81,13 @@ def test_locomos_rule_scores_as_its_own_evaluation_does(
         "You didn\u2019t say: I can\u2019t tell",
         "unknown",
         "N/A",
+        "No canoe was mentioned.",
+        "It does not say where the canoe is.",
+        "The conversation doesn't say.",
+        "There is no canoe in the conversation.",
+        "There's nothing about a canoe.",
+        "I have no idea.",
+        "I'm not aware of a canoe.",
     ],
 )
 def test_an_answer_that_says_that_nothing_was_said_abstains(answer: str) -> None:
@@ -88,7 +95,16 @@ def test_an_answer_that_says_that_nothing_was_said_abstains(answer: str) -> None
 
 
 @pytest.mark.parametrize(
-    "answer", ["a parrot", "no", "Nothing but a violin", "not in Lisbon", "the Unknown Soldier", ""]
+    "answer",
+    [
+        "a parrot",
+        "no",
+        "Nothing but a violin",
+        "not in Lisbon",
+        "the Unknown Soldier",
+        "",
+        "There's no place like home",
+    ],
 )
 def test_other_answers_do_not(answer: str) -> None:
     assert not abstains(answer)
