@@ -19,7 +19,7 @@ def rows_of(file: Path) -> Iterator[Any]:
         yield from _table(file)
         return
     try:
-        with file.open(encoding="utf-8") as text:
+        with file.open(encoding="utf-8-sig") as text:  # some programs mark their files
             if file.suffix.lower() == ".jsonl":
                 yield from each_line(text)
             else:

@@ -72,6 +72,8 @@ def read_examples(recipe: TrainingRecipe) -> Examples:
     share = 0 if apart else max(1, round(recipe.held_out * len(groups)))
     held = {row.group for row in apart} | set(random.Random(f"held out:{recipe.seed}").sample(groups, share))
     given = [row for row in rows if row.group not in held]
+    if not given:
+        raise RecipeError(f"rows: every group of {named} is in `apart` too; take rows of other groups apart")
     counts: dict[tuple[Prompt, bool], int] = {}
     for row in given:
         for example in labelled(row):

@@ -174,3 +174,10 @@ def test_a_run_without_a_message_is_left_out_by_its_line(tmp_path: Path) -> None
     messages, omissions = logged(tmp_path, run("r0", {}, {}, at="2024-01-01"), good)
     assert len(messages) == 2
     assert omissions.broken == [f"{tmp_path}/log.jsonl: line 1: inputs, outputs: hold no message"]
+
+
+def test_a_mark_of_the_byte_order_at_the_beginning_of_a_file_is_no_part_of_it(tmp_path: Path) -> None:
+    row = {"messages": [{"role": "user", "content": "Hi."}]}
+    for name, text in (("log.json", json.dumps([row])), ("log.jsonl", json.dumps(row) + "\n")):
+        (tmp_path / name).write_text(text, encoding="utf-8-sig")
+        assert said(list(read_logs(tmp_path / name, Omissions()))) == [("user", "Hi.")]

@@ -131,6 +131,11 @@ def test_rows_kept_apart_take_the_place_of_the_held_out_share(rows_file: Path, t
     assert len(found.shapes) == len(found.safe) == len(rows)
 
 
+def test_rows_of_the_same_groups_cannot_be_kept_apart(rows_file: Path) -> None:
+    with pytest.raises(RecipeError, match=r"every group of .* is in `apart` too; take rows of other groups"):
+        read_examples(recipe_of(rows_file).model_copy(update={"apart": (rows_file,)}))
+
+
 def test_a_user_whose_rows_are_kept_apart_is_not_learned_from(rows_file: Path, tmp_path: Path, rows: list[Row]) -> None:
     own = [row for row in rows if row.group == "user-0"]
     write_rows(tmp_path / "apart.jsonl", own)
