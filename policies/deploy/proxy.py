@@ -187,7 +187,14 @@ class _Proxy:
         url = self.url + request.rel_url.raw_path_qs.removeprefix("/v1")
         session = await self.connections.session()
         with self.answered():
-            reply = await session.request(method, url, data=body or None, headers=headers, allow_redirects=False)
+            reply = await session.request(
+                method,
+                url,
+                data=body or None,
+                headers=headers,
+                allow_redirects=False,
+                skip_auto_headers=["Accept-Encoding"],  # a client that has not asked for it cannot unpack a reply
+            )
         async with reply:
             yield reply
 

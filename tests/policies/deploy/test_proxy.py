@@ -325,6 +325,13 @@ async def test_what_memory_cannot_read_is_the_endpoint_s_to_refuse(start: Start,
     assert sent == (json.loads(body) if body.startswith(b"{") else body)
 
 
+async def test_no_reply_is_asked_for_packed_that_the_client_has_not_asked_for(start: Start) -> None:
+    proxy = await start()
+    async with proxy.session.get(f"{proxy.url}/models", skip_auto_headers=["Accept-Encoding"]) as reply:
+        assert reply.status == 200
+    assert "Accept-Encoding" not in proxy.upstream.asked[-1]["headers"]
+
+
 async def test_all_else_is_handed_on(start: Start) -> None:
     proxy = await start()
     async with proxy.session.get(f"{proxy.url}/models?limit=2") as reply:
