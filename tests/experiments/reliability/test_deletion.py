@@ -51,7 +51,7 @@ async def test_a_store_that_keeps_a_list_of_what_it_forgot_is_found_out(
 
 
 async def test_a_log_that_quotes_the_server_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deployment, "_reached", lambda url: EndpointConfig(base_url=url))
+    monkeypatch.setattr(deployment, "_reached", lambda _, url: EndpointConfig(base_url=url))
     monkeypatch.setattr(deletion, "FAILS_EACH", 4)
     done = await deletion.delete("awe", load_scenarios("generated:1@3:b"), tmp_path)
     assert done.in_log > 0
