@@ -11,7 +11,7 @@ _STEMMER = Stemmer.Stemmer("english")
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 """Kana and Chinese characters: no spaces part the words, so that each counts as one."""
 _LETTERS = rf"[^\W_{_UNSPACED}]"
-_WORD = re.compile(rf"{_LETTERS}+(?:'{_LETTERS}+)?|[{_UNSPACED}]")
+_WORD = re.compile(rf"{_LETTERS}+(?:'(?:(?!\d){_LETTERS})+)?|[{_UNSPACED}]")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9])|\n+")
 

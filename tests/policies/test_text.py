@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 
 from mnemotune.policies.lm.conformance import EmbedderConformance, Make
 from mnemotune.policies.lm.lexical import DIMENSIONS, LexicalEmbedder
-from mnemotune.policies.text import STOP_WORDS, sentences, stem, stems
+from mnemotune.policies.text import STOP_WORDS, sentences, stem, stems, words_in_order
 
 # Words
 
@@ -40,6 +41,12 @@ def test_words_of_any_script_are_words_and_a_chinese_character_is_one() -> None:
     assert stems("Sauté, ÖSTERREICH, d\u2019été") == ("sauté", "österreich", "d'été")
     assert stems("Я живу в Лиссабоне") == ("я", "живу", "в", "лиссабоне")
     assert stems("我住上海 iPhone") == ("我", "住", "上", "海", "iphon")
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_english_words_are_what_they_are_without_other_scripts(text: str) -> None:
+    plain = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text.lower().replace("_", " "))
+    assert words_in_order(text) == re.findall(r"[a-z0-9]+(?:'[a-z]+)?", plain)
 
 
 def test_curly_apostrophes_are_apostrophes_and_thousands_are_one_number() -> None:
