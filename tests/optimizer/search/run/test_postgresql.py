@@ -9,6 +9,7 @@ Invariants:
 from __future__ import annotations
 
 import gc
+import json
 import os
 import shutil
 import subprocess
@@ -24,6 +25,7 @@ import pytest
 
 from mnemotune.data.errors import TryLater
 from mnemotune.optimizer.config import Config, ConfigError, load_config
+from mnemotune.optimizer.forget import FORGOTTEN, forget_in_run
 from mnemotune.optimizer.search.outcome import Outcome, holds_run, open_run
 from mnemotune.policies.lm import postgres
 from mnemotune.policies.lm.postgres import DatabaseError, DatabaseSilent, Lock, Taken
@@ -82,6 +84,18 @@ def test_two_runs_in_one_database_do_not_see_each_other(
     other = go(configured(f"storage={url}", "search.generations=0"), tmp_path / "again" / "run")
     assert len(other.study.trials) == 1
     assert len(open_run(begun).study.trials) == 3
+
+
+def test_a_run_in_a_database_forgets_what_its_study_quotes(begun: Path, postgresql: Server, url: str) -> None:
+    quoted = next(trial for trial in open_run(begun).study.trials if trial.evidence)
+    fact = max(quoted.evidence[0].text.splitlines(), key=len)
+    gc.collect()
+    assert forget_in_run(begun, fact).texts > 0
+    after = open_run(begun).study.trials
+    assert after[quoted.number].evidence[0].text == FORGOTTEN
+    assert len(after) == 3
+    kept = str(postgresql.ask("SELECT value_json FROM trial_user_attributes WHERE key = 'evidence'", url))
+    assert json.dumps(json.dumps(fact))[3:-3] not in kept
 
 
 def test_a_copy_of_the_folder_cannot_go_on_meanwhile_invariant_2(begun: Path, url: str, tmp_path: Path) -> None:
