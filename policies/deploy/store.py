@@ -27,7 +27,7 @@ from .vectors import KeptVectors
 
 MOST_OPEN = 256
 """Users whose memories stay in the process, the last used ones; others are read again from the file."""
-HARMLESS = Request((Message("user", 'Reply with {"new_memories": []}, a JSON object.'),), role="write", form=FACTS)
+HARMLESS = Request((Message("user", 'Reply with {"facts": []}, a JSON object.'),), role="write", form=FACTS)
 
 __all__ = ["MemoryStore", "StoreError", "UserMemory"]
 
