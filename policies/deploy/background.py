@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from ..lm.base import LanguageModelError, Refused
+from ..lm.base import LanguageModelError
 from .store import MemoryStore
 
 GRACE_SECONDS = 5.0
@@ -21,8 +21,6 @@ class Background:
         """Begin with nothing."""
         self._store = store
         self._wanted: set[str] = set()
-        self._refused: set[str] = set()
-        """Users whose last write the model has refused."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def begin_waiting(self) -> None:
@@ -59,33 +57,9 @@ class Background:
             del self._tasks[user]
 
     async def _catch_up(self, user: str) -> None:
-        memory = self._store.memory(user)
         try:
-            if await memory.catch_up():
-                self._refused.discard(user)
-        except Refused as error:
-            await self._after_refusal(user, error)
+            await self._store.memory(user).catch_up()
         except LanguageModelError as error:
             _log.warning("user %s: nothing is written for now, and messages wait for their next call: %s", user, error)
         except Exception:  # noqa: BLE001 - the log has it, and other users go on
             _log.exception("user %s: nothing is written for now", user)
-
-    async def _after_refusal(self, user: str, error: Refused) -> None:
-        """Give up what the model refuses to write, unless it refuses whatever it is asked."""
-        try:
-            await self._store.ask_harmless()
-        except Refused as of_anything:
-            kept = "user %s: nothing is written for now, and messages wait: the model refuses whatever it is asked: %s"
-            _log.error(kept, user, of_anything)
-            return
-        except LanguageModelError as later:
-            _log.warning("user %s: nothing is written for now, and messages wait for their next call: %s", user, later)
-            return
-        memory = self._store.memory(user)
-        said = memory.skip()
-        if user in self._refused:  # without what was new it is refused as well: it is the buffer
-            said = [*await memory.drop_buffer(), *said]
-        self._refused.add(user)
-        lost = "user %s: %d messages are not remembered, for the model refuses to write them: %s"
-        _log.error(lost, user, len(said), error)
-        self._wanted.add(user)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 from ...data.errors import MnemotuneError
 from ...data.per_loop import PerLoop
-from ..lm.base import Embedder, LanguageModel, Message, Request, identity, to_json
+from ..lm.base import Embedder, LanguageModel, LanguageModelError, Message, Refused, Request, identity, to_json
 from ..lm.client import Client, as_model
 from ..memory.backends import open_memory
 from ..memory.budget import units_of, within
@@ -30,6 +31,8 @@ MOST_OPEN = 256
 HARMLESS = Request((Message("user", 'Reply with {"facts": []}, a JSON object.'),), role="write", form=FACTS)
 
 __all__ = ["MemoryStore", "StoreError", "UserMemory"]
+
+_log = logging.getLogger(__name__)
 
 
 class UserIdError(MnemotuneError, ValueError):
@@ -63,6 +66,8 @@ class MemoryStore:
         self._embedder = embedder
         savable(open_memory(policy, self._model, embedder))
         self._rows = Rows(path)
+        self._refused: set[str] = set()
+        """Users whose last write the model has refused."""
         self._per_loop = PerLoop(OrderedDict[tuple[str, str], _Open])
 
     def memory(self, user: str) -> UserMemory:
@@ -86,8 +91,11 @@ class MemoryStore:
         return there
 
     async def ask_harmless(self) -> None:
-        """Ask the model for what nothing can be held against. Raises Refused when it takes no request at all."""
-        await self._model.complete(HARMLESS)
+        """Ask the model for what nothing can be held against. Raises LanguageModelError where it does not answer."""
+        try:
+            await self._model.complete(HARMLESS)
+        except Refused as error:
+            raise LanguageModelError(f"the model refuses whatever it is asked: {error}") from error
 
     async def forget(self, user: str, fact: str) -> list[str]:
         """Remove what states a fact from a user's memory, the messages that wait included; return those texts.
@@ -159,11 +167,14 @@ class UserMemory:
 
         Where somebody else has changed the memory in the meantime, the messages are observed again after that; where
         the user was deleted, they are gone too.
+
+        Raises LanguageModelError, and Refused where the model takes other requests: the messages are not observed then.
+        Where it refuses the next ones too, the buffer is at fault: it is dropped, and the log says so.
         """
         async with (await self._opened()).changing:
             events = await self._catch_up()
             began = (await self._opened()).version
-            while (new := await self._attempt(messages, waiting=None)) is None:
+            while (new := await self._written(messages, waiting=None)) is None:
                 if began is not None and (await self._opened()).version is None:
                     return events
             return [*events, *new]
@@ -175,31 +186,16 @@ class UserMemory:
     async def catch_up(self) -> list[MemoryEvent]:
         """Observe all messages that wait, in their order; return the writes.
 
-        Raises LanguageModelError; what was not observed then goes on waiting.
+        Raises LanguageModelError; what was not observed then goes on waiting. Messages that the model refuses to write,
+        and a buffer as in ``observe``, are dropped instead, and the log says so.
         """
         async with (await self._opened()).changing:
             return await self._catch_up()
 
     def take_back(self) -> list[Message]:
         """Take the newest messages that wait out of the file, those of one ``queue``; none where nothing waits."""
-        return self._dropped(reversed(self._rows.waiting(self.user)))
-
-    def skip(self) -> list[Message]:
-        """Drop the oldest messages that wait, those of one ``queue``, and return them; none where nothing waits."""
-        return self._dropped(self._rows.waiting(self.user))
-
-    async def drop_buffer(self) -> list[Message]:
-        """Drop the messages of the buffer, and return them; none where the memory keeps its buffer in its own way."""
-        dropped: list[Message] = []
-
-        async def drop(memory: Memory) -> None:
-            state = await memory.snapshot()
-            dropped[:] = state.buffer if isinstance(state, MemoryState) else ()
-            if dropped:
-                await memory.restore(replace(state, buffer=()))
-
-        await self._change(drop, lambda _: False)
-        return dropped
+        waiting = reversed(self._rows.waiting(self.user))
+        return next((_messages(row) for row in waiting if self._rows.drop_waiting(self.user, row.id)), [])
 
     async def context(self, query: str, *, tokens: int | None) -> Context:
         """Return the memories that come back for ``query``, the buffer, and what waits, within ``tokens``."""
@@ -266,17 +262,50 @@ class UserMemory:
     async def aclose(self) -> None:
         """There is nothing to close: the file is the store's."""
 
-    def _dropped(self, waiting: Iterable[Waiting]) -> list[Message]:
-        return next((_messages(row) for row in waiting if self._rows.drop_waiting(self.user, row.id)), [])
-
     async def _opened(self) -> _Open:
         return await self.store._opened(self.user, self.policy, self._key)
 
     async def _catch_up(self) -> list[MemoryEvent]:
         events: list[MemoryEvent] = []
         while waiting := self._rows.waiting(self.user):
-            events += await self._attempt(_messages(waiting[0]), waiting=waiting[0].id) or []
+            messages, row = _messages(waiting[0]), waiting[0].id
+            try:
+                events += await self._written(messages, waiting=row) or []
+            except Refused as error:
+                self._rows.drop_waiting(self.user, row)
+                self._tell_lost(messages, error)
         return events
+
+    async def _written(self, messages: Sequence[Message], *, waiting: int | None) -> list[MemoryEvent] | None:
+        """Attempt it, without the buffer where the model has refused that before. Raises Refused for these messages."""
+        try:
+            events = await self._attempt(messages, waiting=waiting)
+        except Refused as error:
+            await self.store.ask_harmless()
+            if self.user not in self.store._refused:
+                self.store._refused.add(self.user)
+                raise
+            if dropped := await self._drop_buffer():
+                self._tell_lost(dropped, error)
+            events = await self._attempt(messages, waiting=waiting)
+        if events:
+            self.store._refused.discard(self.user)
+        return events
+
+    def _tell_lost(self, messages: Sequence[Message], error: Refused) -> None:
+        lost = "user %s: %d messages are not remembered, for the model refuses to write them: %s"
+        _log.error(lost, self.user, len(messages), error)
+
+    async def _drop_buffer(self) -> Sequence[Message]:
+        """Drop the messages of the buffer, and return them; none where the memory keeps its buffer in its own way."""
+        opened = await self._opened()
+        began = opened.version
+        trial = await opened.memory.fork()
+        state = await trial.snapshot()
+        if not isinstance(state, MemoryState) or not state.buffer:
+            return ()
+        await trial.restore(replace(state, buffer=()))
+        return state.buffer if await self._saved(opened, trial, began) else ()
 
     async def _attempt(self, messages: Sequence[Message], *, waiting: int | None) -> list[MemoryEvent] | None:
         """Observe messages, and save what came of it; None where somebody else has changed the memory meanwhile."""
