@@ -15,7 +15,7 @@ from pydantic import Field, field_serializer, field_validator
 from ...data.per_loop import PerLoop
 from ...data.record import Record
 from .address import headers_for, proxy_of, secrets_of, url_of
-from .base import Bill, EndpointDown, LanguageModelError
+from .base import Bill, EndpointDown, FormRefused, LanguageModelError
 from .chain import add_call
 from .connections import Connections, read_whole
 from .ledger import CallRole
@@ -246,7 +246,7 @@ class Endpoint:
                 since = self._outages.seen
             if last:
                 tries = f" (tried {failures} times)" if failures > 1 else ""
-                raise LanguageModelError(f"{self._where}: {problem}{tries}") from problem
+                raise problem.kind(f"{self._where}: {problem}{tries}") from problem
             _log.info("%s: %s: trying again in %.1f s", self._where, problem, wait)
             await self._clock.sleep(wait)
 
@@ -333,14 +333,15 @@ class Endpoint:
         spent = unfunded or re.search(SPENT, message) is not None  # some say 429 for it; waiting fills no account
         advice = "add credit to the account of OPENAI_API_KEY" if unfunded else advice_for(status, message)
         what = f"status {status}: {self._shown(message)}; {advice}"
-        again = status in (408, 409, 429) or status >= 500 or re.search(MADE_NO_JSON, text) is not None
-        if again and not spent:
+        made_no_json = re.search(MADE_NO_JSON, text) is not None
+        if (made_no_json or status in (408, 409, 429) or status >= 500) and not spent:
             retry_after = retry_after_seconds(headers.get("Retry-After", ""), self._clock.now())
             if self._outages.too_long(retry_after or 0.0):
                 seconds = self.config.longest_outage_seconds
                 why = f"the server asks to wait {retry_after:.0f} s, and longest_outage_seconds is {seconds:.0f}"
                 return EndpointSilent(f"{self._where}: {what}; {why}")
-            return Unanswered(what, limits_rate=status == 429, retry_after=retry_after)
+            kind = FormRefused if made_no_json else LanguageModelError
+            return Unanswered(what, limits_rate=status == 429, retry_after=retry_after, kind=kind)
         self._outages.note_reply()
         return error_kind(DOWN[0] if spent else status, message)(f"{self._where}: {what}")
 

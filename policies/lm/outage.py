@@ -40,11 +40,22 @@ class EndpointSilent(EndpointDown, TryLater):
 class Unanswered(Exception):  # noqa: N818 - what it means, not what it is
     """A call came to nothing, and another may do better."""
 
-    def __init__(self, what: str, *, limits_rate: bool = False, retry_after: float | None = None) -> None:
-        """``retry_after`` is in seconds, where the server says it; ``limits_rate`` where calls come too fast for it."""
+    def __init__(
+        self,
+        what: str,
+        *,
+        limits_rate: bool = False,
+        retry_after: float | None = None,
+        kind: type[LanguageModelError] = LanguageModelError,
+    ) -> None:
+        """``retry_after`` is in seconds, where the server says it; ``limits_rate`` where calls come too fast for it.
+
+        Where no attempt does better, it is an error of ``kind``.
+        """
         super().__init__(what)
         self.limits_rate = limits_rate
         self.retry_after = retry_after
+        self.kind = kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,18 @@ async def test_one_reply_that_is_no_json_is_asked_for_again_and_no_form_is_given
     assert {str(asked.body["response_format"]["type"]) for asked in server.asked} == {"json_object"}
 
 
+async def test_a_model_that_never_makes_json_in_a_form_is_asked_in_another(
+    server: ScriptedServer, connect: Connect
+) -> None:
+    for _ in range(3):
+        server.answer({"error": {"message": "Bad.", "code": "json_validate_failed"}}, status=400)
+    model = connect(attempts=3)
+    requests = [Request((Message("user", text),), "write", form=ANY_OBJECT) for text in ("one", "two")]
+    assert [(await model.complete(request)).text for request in requests] == ["fine", "fine"]
+    asked = [(one.body["messages"][0]["content"], "response_format" in one.body) for one in server.asked]
+    assert [one for one in asked if one[0] in ("one", "two")] == [("one", True)] * 3 + [("one", False), ("two", False)]
+
+
 @pytest.mark.parametrize(
     ("status", "message", "kind"),
     [
