@@ -133,6 +133,20 @@ def test_an_object_comes_back_as_it_went_in_however_it_was_wrapped(
         assert read_json_object(f"```json\n{text}\n```") == value
 
 
+@pytest.mark.parametrize("fact", ["Prints ```{}``` first", "Serves on port ```8080```", "Has ```[1]``` cat"])
+def test_a_fence_inside_a_text_of_the_reply_is_no_reply(fact: str) -> None:
+    assert read_json_object(json.dumps({"facts": ["Has a cat", fact]})) == {"facts": ["Has a cat", fact]}
+    assert read_json_object(json.dumps({"facts": [fact, "Has"]})[:-4], partial=True) == {"facts": [fact]}
+
+
+@pytest.mark.parametrize(
+    "half",
+    ['{"fact": "Has a dog", "importance": 0.', '{"source": "user", "relation": "is allergic to", "target": "pe', "{"],
+)
+def test_an_object_in_a_list_that_breaks_off_is_not_read(half: str) -> None:
+    assert read_json_object('{"facts": [{"fact": "Has {["}, ' + half, partial=True) == {"facts": [{"fact": "Has {["}]}
+
+
 @settings(deadline=None)
 @given(value=OBJECTS, cut=st.integers(1, 60))
 def test_of_an_object_that_breaks_off_only_what_is_whole_is_read(value: dict[str, Any], cut: int) -> None:
@@ -144,11 +158,13 @@ def test_of_an_object_that_breaks_off_only_what_is_whole_is_read(value: dict[str
 
 
 @pytest.mark.parametrize("partial", [False, True])
-@pytest.mark.parametrize("scrap", ["{", '{"a":', '{"a": [', "```{"])
-def test_the_longest_hostile_reply_is_done_with_soon(scrap: str, partial: bool) -> None:
+@pytest.mark.parametrize(
+    ("begin", "scrap"), [("", "{"), ("", '{"a":'), ("", '{"a": ['), ("", "```{"), ("```json", "\n")]
+)
+def test_the_longest_hostile_reply_is_done_with_soon(begin: str, scrap: str, partial: bool) -> None:
     start = time.process_time()
-    with pytest.raises(ReplyError):
-        read_json_object((scrap * LONGEST_REPLY)[:LONGEST_REPLY], partial=partial)
+    with contextlib.suppress(ReplyError):
+        assert not any(read_json_object((begin + scrap * LONGEST_REPLY)[:LONGEST_REPLY], partial=partial).values())
     assert time.process_time() - start < 10
 
 
