@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from ..data.record import Record
-from .knob import Knob, Range, each_once
+from .knob import Knob, Range
 from .prompts import Templates, render
 from .space import BUILTIN, KNOBS, REGISTERED, effective, every_knob, flat, problems
+from .text import composed, is_mark
 
 WriteMode = Literal["none", "verbatim", "facts", "profile", "summary"]
 Store = Literal["context", "external"]
@@ -29,11 +30,16 @@ Label = Annotated[str, Field(pattern=r"^[^\W_][^\n:]*$", max_length=60)]
 
 def label_key(label: str) -> str:
     """Return what tells a label from others: its letters and digits."""
-    return "".join(letter for letter in label.casefold() if letter.isalnum())
+    return "".join(letter for letter in composed(label.casefold()) if letter.isalnum() or is_mark(letter))
 
 
 def _told_apart(labels: tuple[str, ...]) -> tuple[str, ...]:
-    each_once(tuple(map(label_key, labels)))
+    known: dict[str, str] = {}
+    for label in labels:
+        key = label_key(label)
+        if key in known:
+            raise ValueError(f"name each once: {known[key]!r} and {label!r} are one, by their letters and digits")
+        known[key] = label
     return labels
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import lru_cache
 
 import Stemmer
@@ -10,8 +11,10 @@ import Stemmer
 _STEMMER = Stemmer.Stemmer("english")
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 """Kana and Chinese characters: no spaces part the words, so that each counts as one."""
-_LETTERS = rf"[^\W_{_UNSPACED}]"
-_WORD = re.compile(rf"{_LETTERS}+(?:'(?:(?!\d){_LETTERS})+)?|[{_UNSPACED}]")
+_JOINERS = str.maketrans("", "", "\u200c\u200d")
+"""Characters without width that join letters of a word, or keep them apart."""
+_VARIATIONS = range(0xFE00, 0xFE10)
+"""They say how the sign before them looks, and belong to no word."""
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9])|\n+")
 
@@ -30,6 +33,32 @@ STOP_WORDS = frozenset(
     while who who's whom why will with within without won't would wouldn't yes yet you you'd you'll you're
     you've your yours yourself""".split()
 )
+
+
+@lru_cache(maxsize=1 << 10)
+def _word(marks: str) -> re.Pattern[str]:
+    """Return what a word is in a text with these marks."""
+    first, unspaced = rf"[^\W_{_UNSPACED}]", f"[{_UNSPACED}][{marks}]*" if marks else f"[{_UNSPACED}]"
+    letters = f"(?:{first}[{marks}]*)+" if marks else f"{first}+"
+    behind = f"(?:(?!\\d){first}[{marks}]*)+" if marks else f"(?:(?!\\d){first})+"
+    return re.compile(f"{letters}(?:'{behind})?|{unspaced}")
+
+
+def marks(text: str) -> str:
+    """Return the marks of a text that belong to the letter before them, such as vowel signs, each once and sorted."""
+    if text.isascii():
+        return ""
+    return "".join(sorted(filter(is_mark, set(text))))
+
+
+def is_mark(character: str) -> bool:
+    """Tell whether a character belongs to the letter before it."""
+    return unicodedata.category(character) in ("Mn", "Mc") and ord(character) not in _VARIATIONS
+
+
+def composed(text: str) -> str:
+    """Return a text in which a letter with its accent is one character, where there is one."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text).translate(_JOINERS)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -57,7 +86,8 @@ def words_in_order(text: str) -> list[str]:
 
     Any script has words. A Chinese or Japanese character is one.
     """
-    return _WORD.findall(_THOUSANDS.sub("", text.lower().replace("_", " ").replace("\u2019", "'")))
+    plain = composed(_THOUSANDS.sub("", text.lower().replace("_", " ").replace("\u2019", "'")))
+    return _word(marks(plain)).findall(plain)
 
 
 @lru_cache(maxsize=1 << 12)

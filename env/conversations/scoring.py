@@ -12,7 +12,7 @@ import Stemmer
 
 from ...data.conversations.locomo import KINDS
 from ...policies.replies import ReplyError, read_json_object
-from ...policies.text import whole
+from ...policies.text import composed, is_mark, whole
 
 Rule = Literal["f1", "exact", "locomo"]
 """By what an answer is scored: the overlap of its words with those of a right answer, or being one of them, or as
@@ -28,7 +28,6 @@ _LOCOMO_LEFT_OUT = re.compile(r"\b(?:a|an|the|and)\b")
 _LOCOMO_ABSTAINS = "no information available", "not mentioned"
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
-_NO_WORD = re.compile(r"[^\w\s]|_")
 _ABSTAINS = re.compile(
     r"(?:\b(?:not|never|nothing|no one|nobody)|n't) (?:\w+ ){0,3}?"
     r"(?:mention\w*|said|stated|specified|told|discussed|given|provided|recorded|known|available)\b"
@@ -70,7 +69,8 @@ def normalised(text: str) -> str:
 
     What stands on either side of punctuation is two words: `mother-in-law` is `mother in law`.
     """
-    return " ".join(_ARTICLE.sub(" ", _NO_WORD.sub(" ", text.lower())).split())
+    words = "".join(sign if sign.isalnum() or is_mark(sign) else " " for sign in composed(text.lower()))
+    return " ".join(_ARTICLE.sub(" ", words).split())
 
 
 def is_exact(answer: str, right: str) -> bool:

@@ -43,6 +43,14 @@ def test_words_of_any_script_are_words_and_a_chinese_character_is_one() -> None:
     assert stems("我住上海 iPhone") == ("我", "住", "上", "海", "iphon")
 
 
+def test_a_vowel_sign_or_an_accent_belongs_to_the_letter_before_it() -> None:
+    assert stems("मेरा बेटा डॉक्टर है") == ("मेरा", "बेटा", "डॉक्टर", "है")
+    assert stems("บ้านสวย שָׁלוֹם") == ("บ้านสวย", "שָׁלוֹם")
+    assert stems("cafe\u0301 de\u0301ja\u0300-vu") == stems("café déjà-vu") == ("café", "déjà", "vu")
+    assert stems("می\u200cخواهم") == stems("میخواهم")  # noqa: RUF001 - Persian
+    assert stems("1\ufe0f\u20e3 \u2708\ufe0f trip") == ("1", "trip")
+
+
 @given(st.text(st.characters(max_codepoint=127)))
 def test_english_words_are_what_they_are_without_other_scripts(text: str) -> None:
     plain = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text.lower().replace("_", " "))

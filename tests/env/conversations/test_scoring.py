@@ -19,6 +19,8 @@ from mnemotune.policies.prompts import Templates
         ("a parrot", "a grey parrot", 2 / 3),
         ("parrot parrot", "parrot", 2 / 3),
         ("a dog", "a parrot", 0.0),
+        ("पिता", "पीते", 0.0),
+        ("cafe\u0301", "Café", 1.0),
         ("the", "a", 1.0),
         ("", "parrot", 0.0),
     ],

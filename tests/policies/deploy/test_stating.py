@@ -13,6 +13,8 @@ from mnemotune.policies.deploy.stating import stating
         ("Я живу в Berlin", "user: Да, я живу в Berlin.", True),
         ("Я живу в Berlin", "Мой брат ненавидит Berlin", False),
         ("我住在上海,用 iPhone", "user: 我住在上海,用的是 iPhone", True),
+        ("मेरा बेटा डॉक्टर है", "मेरी बेटी डॉक्टर है", False),
+        ("मेरा बेटा डॉक्टर है", "user: मेरा बेटा अब डॉक्टर है", True),
         ("我住在上海,用 iPhone", "我的老板送了我一部 iPhone", False),
     ],
 )

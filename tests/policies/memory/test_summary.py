@@ -145,3 +145,10 @@ def test_a_profile_has_no_labels_but_its_schema_s_invariant_2(
     asyncio.run(observe_all(memory, [pair("Hello.") for _ in replies]))
     state = asyncio.run(memory.snapshot())
     assert {entry.label for entry in state.entries} <= {"a b", "x"}
+
+
+def test_a_vowel_sign_tells_labels_apart(make_policy: MakePolicy) -> None:
+    policy = schema(make_policy, "चाचा", "चाची")
+    assert policy.write.labels == ("चाचा", "चाची")
+    with pytest.raises(ValueError, match=r"name each once: 'C\+\+' and 'C#' are one, by their letters and digits"):
+        schema(make_policy, "C++", "C#")
