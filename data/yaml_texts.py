@@ -22,7 +22,7 @@ def parse_yaml(text: str) -> Any:
 def _parse_slowly(text: str) -> Any:
     """Parse it by the loader that says best where the fault is."""
     try:
-        return yaml.safe_load(text)
+        return load_yaml(text, yaml.SafeLoader)
     except RecursionError:
         raise ValueError("is not YAML: it is nested too deeply") from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:

@@ -85,9 +85,16 @@ def parse_policy(text: str, *, where: str) -> MemoryPolicy:
 
 def _values(text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_each_once)
     except (ValueError, RecursionError):
         return parse_yaml(text)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object. Raises ValueError where a name stands twice in it, of which YAML's reader says where."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a name is there twice")
+    return dict(pairs)
 
 
 def _policy(values: Any, *, where: str, templates: Templates | None) -> MemoryPolicy:

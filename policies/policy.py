@@ -127,6 +127,9 @@ class Others(Record):
     def _leave_out_defaults(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
+        for name, value in given.items():
+            if isinstance(value, bool):
+                raise ValueError(f"{name}: {str(value).lower()} is no number")
         defaults = {name: REGISTERED.get(name).default for name in given if name in REGISTERED.names}
         return {name: value for name, value in given.items() if value not in (None, defaults.get(name))}
 
@@ -165,7 +168,7 @@ class MemoryPolicy(Record):
     knobs: Others = Others()
     evolution: Evolution | None = None
     """None: prompts stay as they are."""
-    backend: str | None = None
+    backend: Annotated[str, Field(min_length=1)] | None = None
     """The memory that runs under the policy, by its registered name; None is the built-in one."""
 
     @property

@@ -6,6 +6,7 @@ Invariant: a policy that was written to a file and read back is the same policy 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -211,3 +212,22 @@ def test_what_is_given_is_not_changed_when_fields_are_left_out() -> None:
         kept = without_retired(given, where="here")
     assert kept == {"write": {"mode": "none"}, "prompts": {}, "read": {}}
     assert given["prompts"] == {"answer": "x"}
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ("top_k: 30", "p.yaml: is not YAML: 'top_k' is there twice"),
+        ("backend: linked-facts\nknobs: {neighbours: true}", "p.yaml: knobs: neighbours: true is no number"),
+        ("backend: ''", "p.yaml: backend: String should have at least 1 character"),
+    ],
+)
+def test_what_would_mean_something_else_than_it_says_is_refused(more: str, problem: str) -> None:
+    text = f"write: {{mode: facts}}\nupdate_every: 2\nbuffer_size: 2\nstore: external\ntop_k: 3\n{more}\n"
+    with pytest.raises(PolicyError, match=re.escape(problem)):
+        parse_policy(text, where="p.yaml")
+
+
+def test_a_name_that_stands_twice_in_json_is_refused_too() -> None:
+    with pytest.raises(PolicyError, match="'mode' is there twice"):
+        parse_policy('{"write": {"mode": "none", "mode": "facts"}}', where="p.json")
