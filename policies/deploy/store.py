@@ -6,7 +6,8 @@ import asyncio
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -17,7 +18,7 @@ from ..lm.base import Embedder, LanguageModel, LanguageModelError, Message, Refu
 from ..lm.client import Client, as_model
 from ..memory.backends import open_memory
 from ..memory.budget import units_of, within
-from ..memory.protocol import Context, Item, Memory, MemoryEvent
+from ..memory.protocol import Context, Item, Memory, MemoryEvent, MemoryFault
 from ..memory.saving import dump_memory, messages_as_json, messages_of, restore_memory, savable
 from ..memory.stores import MemoryState
 from ..memory.writers import FACTS
@@ -134,6 +135,9 @@ class MemoryStore:
             del here[unused]
         return opened
 
+    def _close(self, user: str, key: str) -> None:
+        self._per_loop.here().pop((user, key), None)
+
 
 @dataclass(slots=True)
 class _Open:
@@ -164,6 +168,8 @@ class UserMemory:
 
     async def observe(self, messages: Sequence[Message]) -> list[MemoryEvent]:
         """Take in messages that were exchanged, after those that wait; return the writes that this set off.
+
+        Of several rounds, each may set off a write, as if each had come by itself.
 
         Where somebody else has changed the memory in the meantime, the messages are observed again after that; where
         the user was deleted, they are gone too.
@@ -199,12 +205,12 @@ class UserMemory:
 
     async def context(self, query: str, *, tokens: int | None) -> Context:
         """Return the memories that come back for ``query``, the buffer, and what waits, within ``tokens``."""
-        opened = await self._opened()
-        memory, version, vectors = opened.memory, opened.version, opened.vectors
-        waiting = [message for row in self._rows.waiting(self.user) for message in _messages(row)]
-        context = await memory.context(query, tokens=tokens)
-        if vectors.worth_keeping:
-            vectors.keep([item.text for item in await memory.listing()], version=version)
+        async with self._open() as opened:
+            memory, version, vectors = opened.memory, opened.version, opened.vectors
+            waiting = [message for row in self._rows.waiting(self.user) for message in _messages(row)]
+            context = await memory.context(query, tokens=tokens)
+            if vectors.worth_keeping:
+                vectors.keep([item.text for item in await memory.listing()], version=version)
         if waiting:
             context = replace(context, messages=(*context.messages, *waiting))
             context = within(context, tokens, buffer_share=self.policy.buffer_share / 100)
@@ -224,7 +230,8 @@ class UserMemory:
 
     async def dump(self) -> Any:
         """Return everything that is remembered as plain JSON values, what waits left out."""
-        return await savable((await self._opened()).memory).dump()
+        async with self._open() as opened:
+            return await savable(opened.memory).dump()
 
     async def load(self, values: Any) -> None:
         """Go back to what ``dump`` has returned; what waits is dropped. Raises ValueError, naming the field."""
@@ -264,6 +271,16 @@ class UserMemory:
 
     async def _opened(self) -> _Open:
         return await self.store._opened(self.user, self.policy, self._key)
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[_Open]:
+        """Give the memory as it is in the file. Where it fails, the next call reads it again."""
+        opened = await self._opened()
+        try:
+            yield opened
+        except MemoryFault:
+            self.store._close(self.user, self._key)
+            raise
 
     async def _catch_up(self) -> list[MemoryEvent]:
         events: list[MemoryEvent] = []
@@ -309,27 +326,30 @@ class UserMemory:
 
     async def _attempt(self, messages: Sequence[Message], *, waiting: int | None) -> list[MemoryEvent] | None:
         """Observe messages, and save what came of it; None where somebody else has changed the memory meanwhile."""
-        opened = await self._opened()
-        began = opened.version
-        trial = await opened.memory.fork()
-        events = await trial.observe(messages)
-        return events if await self._saved(opened, trial, began, observed=waiting) else None
+        async with self._open() as opened:
+            began = opened.version
+            trial = await opened.memory.fork()
+            events = [event for each in _rounds(messages) for event in await trial.observe(each)]
+            return events if await self._saved(opened, trial, began, observed=waiting) else None
 
     async def _change(self, change: Callable[[Memory], Any], dropped: Callable[[str], bool]) -> int:
         """Change the memory, and drop waiting messages by their texts; return how many messages and memories went."""
         async with (await self._opened()).changing:
-            while True:
-                opened = await self._opened()
-                began, waiting = opened.version, self._rows.waiting(self.user)
-                left = {row: _without(_messages(row), dropped) for row in waiting}
-                changed = {row.id: _as_text(kept) if kept else None for row, kept in left.items()}
-                count = sum(len(_messages(row)) - len(kept) for row, kept in left.items())
-                trial = await opened.memory.fork()
-                gone = await change(trial)
-                count += gone or 0
-                none_there = began is None and gone == 0 == count
-                if none_there or await self._saved(opened, trial, began, rewritten=changed):
-                    return count
+            while (count := await self._change_once(change, dropped)) is None:
+                pass
+            return count
+
+    async def _change_once(self, change: Callable[[Memory], Any], dropped: Callable[[str], bool]) -> int | None:
+        async with self._open() as opened:
+            began, waiting = opened.version, self._rows.waiting(self.user)
+            left = {row: _without(_messages(row), dropped) for row in waiting}
+            changed = {row.id: _as_text(kept) if kept else None for row, kept in left.items()}
+            count = sum(len(_messages(row)) - len(kept) for row, kept in left.items())
+            trial = await opened.memory.fork()
+            gone = await change(trial)
+            count += gone or 0
+            none_there = began is None and gone == 0 == count
+            return count if none_there or await self._saved(opened, trial, began, rewritten=changed) else None
 
     async def _saved(self, opened: _Open, trial: Memory, began: int | None, **waiting: Any) -> bool:
         """Put a changed memory in the place of the one that it was made from; tell whether that was still there."""
@@ -337,6 +357,17 @@ class UserMemory:
         if version is not None:
             opened.memory, opened.version = trial, version
         return version is not None
+
+
+def _rounds(messages: Sequence[Message]) -> list[list[Message]]:
+    """Return messages in the parts in which they were exchanged: what a user says with what is replied, or a call."""
+    rounds: list[list[Message]] = []
+    for message in messages:
+        before = rounds[-1][-1].role if rounds else None
+        if before is None or message.role == "user" or (message.role == "assistant" and before != "user"):
+            rounds.append([])
+        rounds[-1].append(message)
+    return rounds
 
 
 def _without(messages: Sequence[Message], what: Callable[[str], bool]) -> list[Message]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from ....data.per_loop import PerLoop
 from ...lm.base import Bill, Completion, Embedder, Embedding, LanguageModel, Request, RequestsWith, Wrapper
 
 
@@ -45,10 +46,28 @@ class _NotingEmbedder(Embedder):
 
 
 class Endpoint:
-    """Serves while it is used, and until it is closed; forks of a memory share one."""
+    """Serves in each event loop while it is used there, and until it is closed; forks of a memory share one."""
 
     def __init__(self, model: LanguageModel, embedder: Embedder) -> None:
         """Calls of ``model`` are billed as writes."""
+        self._serving = PerLoop(lambda: _Serving(model, embedder))
+
+    def open(self) -> AbstractAsyncContextManager[dict[str, Any]]:
+        """Serve inside the block; give the URL and what is served. At its end a failure of the model is raised.
+
+        A package may go on when a call has failed; what it then has is not what it was to write.
+        """
+        return self._serving.here().open()
+
+    async def aclose(self) -> None:
+        """Stop serving in this event loop, once nobody uses it; the next use serves again."""
+        await self._serving.here().aclose()
+
+
+class _Serving:
+    """An endpoint in one event loop."""
+
+    def __init__(self, model: LanguageModel, embedder: Embedder) -> None:
         self._embedder = embedder
         self._failures: list[Exception] = []
         self._writes = RequestsWith(_Noting(model, self._failures), role="write")
@@ -60,10 +79,6 @@ class Endpoint:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[dict[str, Any]]:
-        """Serve inside the block; give the URL and what is served. At its end a failure of the model is raised.
-
-        A package may go on when a call has failed; what it then has is not what it was to write.
-        """
         self._users += 1
         known = len(self._failures)
         try:
@@ -85,7 +100,6 @@ class Endpoint:
                     await self._close()
 
     async def aclose(self) -> None:
-        """Stop serving, once nobody uses it; the next use serves again."""
         self._ended = True
         if not self._users:
             await self._close()

@@ -56,6 +56,7 @@ class Store:
     def __init__(self, process: Process, name: str) -> None:
         """Hold the store of this name."""
         self.name = name
+        self.process = process
         weakref.finalize(self, process.left.append, name)
 
 
@@ -109,12 +110,13 @@ class Process:
     async def ask(self, op: str, **request: Any) -> Any:
         """Return the reply to a request, in which stores go by their names.
 
-        Raises MemoryFault when the package fails, and once the process has ended.
+        Raises MemoryFault when the package fails, once the process has ended, and for a store of another process.
         """
         number, future = next(self._numbers), Future[Any]()
+        asked = {name: self._name_of(value) if isinstance(value, Store) else value for name, value in request.items()}
         self._waiting[number] = future, request
         drop = [self.left.popleft() for _ in range(len(self.left))]
-        line = json.dumps({"id": number, "op": op, "drop": drop, **request}, default=_name) + "\n"
+        line = json.dumps({"id": number, "op": op, "drop": drop, **asked}) + "\n"
         await asyncio.shield(asyncio.to_thread(self._send, line))
         return await asyncio.wrap_future(future)
 
@@ -144,6 +146,11 @@ class Process:
         self._process.kill()
         self._process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _name_of(self, store: Store) -> str:
+        if store.process is not self:
+            raise MemoryFault(f"{self.package}: the process that kept this memory has ended, and the memory with it")
+        return store.name
 
     def _send(self, line: str) -> None:
         stdin = self._process.stdin
@@ -232,10 +239,6 @@ def _started(package: str, python: str, database: str | None) -> Process:
 
 def _in_capitals(package: str) -> str:
     return package.upper().replace("-", "_")
-
-
-def _name(store: Store) -> str:
-    return store.name
 
 
 def _absolute(python: str) -> str:

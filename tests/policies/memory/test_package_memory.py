@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mnemotune.policies.lm import Message, Request
 from mnemotune.policies.lm.lexical import LexicalEmbedder
+from mnemotune.policies.lm.openai import OpenAIModel
 from mnemotune.policies.memory.packages import memory as packages
+from mnemotune.policies.memory.packages.endpoint import Endpoint
 from mnemotune.policies.memory.packages.memory import LangMemMemory
 from mnemotune.policies.memory.packages.process import Store
 
@@ -90,3 +93,17 @@ async def test_a_memory_that_the_package_finds_and_does_not_list_is_left_out(
     context = await memory.context("pin", tokens=None)
     assert [item.text for item in context.items] == ["My pin is 1234.", "Noted."]
     await memory.aclose()
+
+
+def test_a_package_reaches_its_model_in_another_event_loop_too(make_model: MakeModel) -> None:
+    endpoint = Endpoint(make_model("Yes.", "No."), LexicalEmbedder())
+
+    async def asked() -> str:
+        async with endpoint.open() as about:
+            client = OpenAIModel("scripted", base_url=about["url"], api_key="none")
+            reply = await client.complete(Request((Message("user", "Well?"),), "write"))
+            await client.aclose()
+        await endpoint.aclose()
+        return reply.text
+
+    assert [asyncio.run(asked()) for _ in range(2)] == ["Yes.", "No."]
