@@ -16,10 +16,10 @@ from uuid import uuid4
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.exceptions import StorageInternalError
-from optuna.storages import InMemoryStorage, RDBStorage
+from optuna.storages import InMemoryStorage
 from optuna.trial import FrozenTrial, TrialState
 from pydantic import ConfigDict, TypeAdapter
-from sqlalchemy.exc import DBAPIError, OperationalError, PendingRollbackError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from ..data.errors import MnemotuneError
@@ -28,14 +28,13 @@ from ..env.episode import Revision
 from ..env.scoring import FailureKind
 from ..env.statistics import nan_mean, shared_means
 from ..policies.lm import Ledger
-from ..policies.lm.postgres import CLIENT_SETTINGS, PATIENCE_SECONDS, DatabaseSilent
+from ..policies.lm.postgres import PATIENCE_SECONDS, DatabaseSilent
 from ..policies.policy import MemoryPolicy
 from .looks import Look
+from .study_storage import START_ANOTHER, database_of, is_lost, reason_of, remedy, study_of
 
 VERSION = 4
 """Version of what a study keeps; a study of another version cannot be read."""
-
-START_ANOTHER = "start another run in a new folder, or remove this one"
 
 Kind = Literal["seed", "candidate", "finalist", "last_look", "pick"]
 """What a trial is: the seed policy, a proposal, the leader looked at once more at the end, what train groups cannot
@@ -255,19 +254,15 @@ class Study:
             optuna.logging.set_verbosity(optuna.logging.ERROR)  # it warns of a lost connection in many lines
         try:
             with quiet_optuna():
-                self._storage = InMemoryStorage() if storage is None else _database(storage, begun)
-                if begun and storage is not None:
-                    self._study = optuna.load_study(study_name=name, storage=self._storage)
-                else:
-                    self._study = optuna.create_study(
-                        storage=self._storage, study_name=name, direction="maximize", load_if_exists=True
-                    )
+                self._storage = InMemoryStorage() if storage is None else database_of(storage, begun)
+                self._study = study_of(self._storage, name, begun=bool(begun and storage is not None))
             self._id = self._storage.get_study_id_from_name(name)
             frozen, _ = self._storage.get_all_trials(self._id, deepcopy=False), self._study.user_attrs
         except KeyError:
             raise StudyError(f"there is no study named {name!r}; {START_ANOTHER}") from None
         except (SQLAlchemyError, StorageInternalError, RuntimeError) as error:
-            raise StudyError(f"the study cannot be used ({_reason(error)}); {START_ANOTHER}") from error
+            reason = reason_of(error)
+            raise StudyError(f"the study cannot be used ({reason}); {remedy(reason)}") from error
         if frozen and begun is False:
             raise StudyError(f"a study named {name!r} is there already; --resume its run, or choose another name")
         if not frozen and self.noted("version") is None:
@@ -365,35 +360,10 @@ class Study:
 
     def _insist(self, work: Callable[[], T]) -> T:
         """Do what may be done twice; a database that is lost meanwhile is waited for."""
-        lost = retry_if_exception(_is_lost)
+        lost = retry_if_exception(is_lost)
         waiting = Retrying(retry=lost, stop=stop_after_delay(PATIENCE_SECONDS), wait=wait_fixed(0.5), reraise=True)
         try:
             return waiting(work)
         except (SQLAlchemyError, StorageInternalError) as error:
-            kind = DatabaseSilent if _is_lost(error) else StudyError
-            raise kind(f"the study cannot be used ({_reason(error)})") from error
-
-
-def _database(storage: str, begun: bool | None) -> RDBStorage:
-    """Open Optuna's tables: in a run's own file, or in a shared database, where ``begun`` tells if they are there.
-
-    A connection to a shared database is tried before it is used.
-    """
-    if begun is None:
-        return RDBStorage(storage)
-    options = {"pool_pre_ping": True, "connect_args": CLIENT_SETTINGS}
-    return RDBStorage(storage, engine_kwargs=options, skip_table_creation=begun)
-
-
-def _is_lost(error: BaseException) -> bool:
-    """Tell whether an error is a lost connection to a database server."""
-    cause = error.__cause__ if isinstance(error, StorageInternalError) else error
-    if isinstance(cause, OperationalError):  # psycopg gives no state where no connection can be made
-        return cause.connection_invalidated or getattr(cause.orig, "sqlstate", "") is None
-    return isinstance(cause, PendingRollbackError)  # what comes after it in the same session
-
-
-def _reason(error: Exception) -> str:
-    """Return what the database says, in one line."""
-    cause = error.__cause__ if isinstance(error, StorageInternalError) else error
-    return " ".join(str(cause.orig if isinstance(cause, DBAPIError) else error).split())
+            kind = DatabaseSilent if is_lost(error) else StudyError
+            raise kind(f"the study cannot be used ({reason_of(error)})") from error

@@ -21,7 +21,8 @@ from ..config import Config, ConfigError, dump_config, load_config
 from ..models import embedder_remark, price_of, track_of
 from ..objectives import dollars
 from ..stores import Storage, default_uri
-from ..study import START_ANOTHER, Study, StudyError, users_won
+from ..study import Study, StudyError, users_won
+from ..study_storage import START_ANOTHER
 from .acceptance import Slices
 from .front import front, placed
 from .origin import note_origin, origins_of

@@ -14,7 +14,8 @@ from filelock import FileLock, Timeout
 from ...policies.lm.postgres import Lock, Postgres, Taken
 from ..config import Config, ConfigError
 from ..stores import Storage
-from ..study import START_ANOTHER, StudyError
+from ..study import StudyError
+from ..study_storage import START_ANOTHER, remedy
 
 TABLES = ("trials", "trial_params", "trial_user_attributes", "trial_values", "study_user_attributes", "version_info")
 """Tables that are in every study: Optuna would make missing ones anew, and forget what was in them."""
@@ -69,7 +70,8 @@ def check_database(file: Path, *, name: str) -> None:
             for table in TABLES:
                 database.execute(f"SELECT * FROM {table} LIMIT 1")  # noqa: S608 - our own names
     except sqlite3.DatabaseError as error:
-        raise StudyError(f"{file.name} holds no study ({error}); {START_ANOTHER}") from None
+        what = "holds no study" if remedy(str(error)) == START_ANOTHER else "cannot be used"
+        raise StudyError(f"{file.name} {what} ({error}); {remedy(str(error))}") from None
     if name not in stored:
         raise StudyError(f"{file.name} holds no study named {name!r}; {START_ANOTHER}")
 

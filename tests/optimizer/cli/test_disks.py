@@ -6,9 +6,11 @@ Only root may mount; without, these tests are skipped.
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +130,23 @@ def test_a_disk_that_is_read_only_is_told_in_one_line(
     told = cli(*(part.format(tiny=tiny, people=people, disk=disk.read_only) for part in command)).refused()
     assert len(told.splitlines()) == 1
     assert "ead-only" in told or "readonly" in told
+
+
+def test_a_run_where_nothing_may_be_written_can_be_looked_at(cli: Cli, finished: Path, disk: Disk) -> None:
+    disk.make_room()
+    shutil.copytree(finished, disk.place / "run")
+    run = disk.read_only / "run"
+    shown = cli("show", run).succeeded()
+    assert "Sealed test: 3 users" in shown.out
+    for command in (["runs", disk.read_only], ["compare", run, finished], ["export", run, "--to", "yaml"]):
+        assert "cannot be" not in cli(*command).succeeded().out
+    assert "Read-only file system" in cli("report", run).err
+
+
+def test_a_run_that_another_program_has_locked_is_not_called_damaged(cli: Cli, finished: Path) -> None:
+    with closing(sqlite3.connect(finished / "study.db")) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        done = cli("show", finished)
+    assert done.code
+    last = "study.db cannot be used (database is locked); another program is using it: try again later"
+    assert done.err.strip().endswith(last)
