@@ -72,6 +72,8 @@ class SweTask(Values):
     """A unified diff that brings the tests along; empty where the repository has them."""
     image: str = ""
     """The name of a published image; empty for the base that is made on the machine."""
+    base: str = ""
+    """The commit at which the repository has its tests as they were; empty for the newest."""
     steps: tuple[Step, ...] = ()
     """The plan, in its order; empty where only an agent that plans by itself can play."""
     facts: Mapping[str, Fact] = field(default_factory=dict)

@@ -52,7 +52,8 @@ def run_of_tests(task: SweTask) -> str:
 def _with_tests(task: SweTask) -> str:
     if task.test_patch:
         changed = dict.fromkeys(re.findall(r"^[+-]{3} [ab]/(.+?)\t?$", task.test_patch, re.MULTILINE))
-        reset = f'for f in {shlex.join(changed)}; do git checkout -q HEAD -- "$f" 2>/dev/null || rm -f "$f"; done'
+        base = shlex.quote(task.base or "HEAD")
+        reset = f'for f in {shlex.join(changed)}; do git checkout -q {base} -- "$f" 2>/dev/null || rm -f "$f"; done'
         return f"{reset}; printf %s {shlex.quote(task.test_patch)} | git apply - && "
     named = shlex.split(task.test_command)
     kept = {path: text for path, text in task.files.items() if path in named or _is_test(PurePosixPath(path))}
@@ -68,7 +69,7 @@ async def rewarded(task: SweTask, course: Course) -> float:
 
     Raises OutsideFault and OutsideSilent; OutsideFault also where the tests are too large for a command.
     """
-    command = run_of_tests(task)
+    command = f"{{ {run_of_tests(task)}; }} >/dev/null 2>&1"  # what is beyond the most that is kept would end the tests
     if len(command.encode()) > MOST_ARGUMENT:
         raise OutsideFault(f"task {task.id}: its tests and their names take more than {MOST_ARGUMENT:,} bytes")
     return float(is_well(await course.act(command)))

@@ -30,6 +30,7 @@ CALL_SECONDS = 120
 CLEARING_TRIES, CLEARING_SECONDS = 50, 0.1
 """How often containers are removed that are still there, and the wait after each."""
 GET_ENGINE = "install and start one (apt-get install docker.io), or set DOCKER_HOST to one that runs"
+NO_TLS = "no command would answer; forward its socket by ssh -L, and set DOCKER_HOST to that (unix:///...)"
 GET_PACKAGE = "containers need the package docker: pip install 'mnemotune[swe]'"
 
 
@@ -207,6 +208,9 @@ def _connected() -> Any:
         client.ping()
     except docker.errors.DockerException as error:
         raise OutsideSilent(f"no engine of containers answers ({_reason(error)}): {GET_ENGINE}") from error
+    if client.api.base_url.startswith("https:"):
+        client.close()
+        raise OutsideSilent(f"the engine of containers at {client.api.base_url} is reached over TLS: {NO_TLS}")
     return client
 
 

@@ -17,6 +17,10 @@ KILLED = 137
 """The exit status of what was ended by the engine, or by the system for its memory."""
 UNORDERED = re.compile(r"(?:find|grep (?:-\w+ )*-\w*[rR]\w*)(?: [^|;&<>`$\n]*)?")
 """A command by itself whose lines come as a file system has its files."""
+ORDERED = re.compile(
+    r" -(?:exec|execdir|ok|okdir|printf)\b| -[A-Za-z]*[ABCh]| -\d| --(?:\w+-context|context|no-filename)"
+)
+"""Its options with which a line means something by those around it."""
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?"
 _ZONE = r"(?: ?(?:Z|UTC|[+-]\d{2}:?\d{2}))?"
 _STEADY = (
@@ -35,8 +39,10 @@ def seen(command: str, output: bytes, *, status: int, most: int, now: datetime) 
 
     Of more than ``most`` bytes of output the rest is lost, which is said.
     """
+    if status == KILLED:
+        output = b""  # how much of it came through is chance
     text = steady(output[:most].decode("utf-8", "replace"), now).strip("\n")
-    if UNORDERED.fullmatch(command.strip()):
+    if UNORDERED.fullmatch(command.strip()) and not ORDERED.search(command):
         text = "\n".join(sorted(text.split("\n")))
     ends = [f"[cut after {most} bytes]"] if len(output) > most else []
     if status == KILLED:

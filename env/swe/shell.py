@@ -29,6 +29,8 @@ done
 """
 
 
+LONGEST_END = 60
+"""Bytes of the line that tells a command's status, at most."""
 TRIES = 5
 """How often another shell is started: the signal that ends all others may reach the first one late."""
 
@@ -83,11 +85,14 @@ class Shell:
         """
         from docker.utils.socket import frames_iter
 
-        output, last = bytearray(), re.compile(rb"\n%s (\d*)\n\Z" % end.encode())
+        output, tail, total = bytearray(), b"", 0
+        last = re.compile(rb"\n%s (\d*)\n\Z" % end.encode())
         for _, piece in frames_iter(self._socket, tty=False):
-            output += piece
-            if found := last.search(output, max(0, len(output) - 60)):
-                return bytes(output[: found.start()][:most]), int(found[1]) if found[1] else None
+            output += piece[: most + LONGEST_END - len(output)]
+            tail, total = (tail + piece)[-LONGEST_END:], total + len(piece)
+            if found := last.search(tail):
+                before = total - len(tail) + found.start()
+                return bytes(output[: min(before, most)]), int(found[1]) if found[1] else None
         return bytes(output[:most]), None
 
     def _again(self) -> None:

@@ -7,12 +7,13 @@ import logging
 import os
 import socket
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from ...data.errors import MnemotuneError
 from .peer import Handler, Peer, stopping
 from .pool import Start
+from .processes import SECONDS_TO_END
 from .worker import Setup, Worker
 
 SECONDS_TO_ANSWER = 10.0
@@ -78,9 +79,12 @@ class _OnRay:
         self._tasks = [asyncio.create_task(self._tell()), asyncio.create_task(self._listen())]
 
     async def aclose(self) -> None:
-        """End the actor."""
+        """End the actor, once it has closed its containers and pages."""
         for task in self._tasks:
             task.cancel()
+        with suppress(TimeoutError, self._ray.exceptions.RayError):
+            async with asyncio.timeout(SECONDS_TO_END):
+                await self._actor.close.remote()
         self._ray.kill(self._actor)
         self.peer.lose()
 
@@ -116,13 +120,22 @@ class _RayWorker:
         """Take what the coordinator says."""
         if self._worker is None:
             try:
-                track, cast = self._open.enter_context(self._setup())
+                track, self._cast = self._open.enter_context(self._setup())
             except Exception as error:  # noqa: BLE001 - the coordinator hears why, as the user watches that
                 self._outbox.put_nowait(stopping(error))
                 return
-            self._worker = Worker(track, cast, self._outbox.put_nowait, most=self._most)
+            self._worker = Worker(track, self._cast, self._outbox.put_nowait, most=self._most)
         for message in messages:
             self._worker.peer.receive(message)
+
+    async def close(self) -> None:
+        """End what is under way, and close what it has opened."""
+        if self._worker is not None:
+            self._worker.peer.lose()
+            await self._worker.peer.ended()
+            await self._worker.aclose()
+            await self._cast.aclose()
+            self._open.close()
 
     async def messages(self) -> list[bytes]:
         """Return what the worker has to say, as soon as that is something."""

@@ -13,6 +13,8 @@ from ..concurrency import unwatched
 
 Send = Callable[[bytes], None]
 Handler = Callable[..., Coroutine[Any, Any, Any]]
+SECONDS_TO_CANCEL = 30.0
+"""An episode closes its containers and pages in the meantime."""
 
 
 class ConnectionLost(Exception):  # noqa: N818 - what happened, not a fault of the caller's
@@ -36,7 +38,7 @@ class Peer:
     async def call(self, name: str, *given: Any) -> Any:
         """Return what the other end answers, or raise what it raises; a call that is cancelled ends there first.
 
-        Raises ConnectionLost.
+        What does not end there in half a minute is left to itself. Raises ConnectionLost.
         """
         if self.lost.is_set():
             raise self._why
@@ -47,8 +49,7 @@ class Peer:
             return await asyncio.shield(answer)
         except asyncio.CancelledError:
             self._tell(pickle.dumps(("cancel", number)))
-            with suppress(BaseException):
-                await asyncio.shield(answer)
+            await _settled(answer)
             raise
 
     def receive(self, message: bytes) -> None:
@@ -103,6 +104,15 @@ class Peer:
     def _tell(self, message: bytes) -> None:
         with suppress(OSError):  # the other end is gone, as ``lose`` is about to be told
             self._send(message)
+
+
+async def _settled(answer: asyncio.Future[Any]) -> None:
+    """Wait for an answer, however often the wait is cancelled."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + SECONDS_TO_CANCEL
+    while not answer.done() and (left := until - loop.time()) > 0:
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([answer], timeout=left)
 
 
 def stopping(why: Exception | None = None) -> bytes:

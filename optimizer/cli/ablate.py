@@ -54,7 +54,7 @@ def ablate_command(
     from ..views.comparison import comparison_table, write_comparison
     from ..views.listeners import unseen_listeners
     from ..views.searches import SearchesProgress, show_plan
-    from ..views.table import heading, say
+    from ..views.table import heading, print_table, say
     from ..views.tracking.scores import log_ablation
 
     ablation = load_ablation(config, seeds=[] if seeds is None else _seeds(seeds))
@@ -92,7 +92,7 @@ def ablate_command(
         console = Console()
         console.print()
         title = f"Sealed tests, {counted}: {heading(groups, track, model=model, context_tokens=tokens)}"
-        console.print(comparison_table(variants, title=title, stage_noun=stage_noun))
+        print_table(console, comparison_table(variants, title=title, stage_noun=stage_noun))
         say(
             console,
             f"over window: the score less that of the newest messages that fit; difference: to {variants[0].name}, "

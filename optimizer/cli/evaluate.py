@@ -59,7 +59,7 @@ def evaluate_command(
     from ..config import ConfigError
     from ..models import embedder_remark, open_models
     from ..stores import Tracking
-    from ..views.table import heading, kinds_table, number, over_window, say, score_table
+    from ..views.table import heading, kinds_table, number, over_window, print_table, say, score_table
     from ..workers import open_pool, runner_of
     from .common import data_of, load_tasks, policies_named, run_with, track_and_settings
 
@@ -119,9 +119,9 @@ def evaluate_command(
         print_json(result)
     else:
         title = heading(summary.groups, kind, model=settings.model, context_tokens=tokens)
-        Console().print(score_table(rows, title=title))
+        print_table(Console(), score_table(rows, title=title))
         if (kinds := kinds_table(summary)) is not None:
-            Console().print(kinds)
+            print_table(Console(), kinds)
         if len(summary.by_reader) > 1:
             each = ", ".join(f"{reader} {number(score.mean)}" for reader, score in summary.by_reader.items())
             say(console, f"{policy} by reader, named after the model that it was fitted to: {each}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -117,7 +118,8 @@ def _folder(config: Path | None, out: Path | None, resumed: Path | None) -> Path
         raise ConfigError("name a config, for example `mnemotune evolve configs/quickstart.yaml`, or --resume RUN")
     folder = out or _next_free(RUNS, config.stem)
     if holds_run(folder):
-        raise ConfigError(f"{folder}: holds a run already; go on with --resume {folder}, or choose another --out")
+        again = f"--resume {shlex.quote(str(folder))}"
+        raise ConfigError(f"{folder}: holds a run already; go on with {again}, or choose another --out")
     return folder
 
 

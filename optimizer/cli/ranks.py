@@ -44,7 +44,7 @@ def ranks_command(
     from ..config import ConfigError
     from ..models import embedder_remark, open_models
     from ..search.ranks import rank, shared_groups
-    from ..views.table import heading, people, say
+    from ..views.table import heading, people, print_table, say
     from .common import data_of, load_tasks, policies_named, run_with, track_and_settings
 
     if len(set(policies)) < 2:
@@ -95,7 +95,7 @@ def ranks_command(
         print_json(result)
     else:
         title = heading(groups, kind, model=settings.model, context_tokens=settings.context_tokens)
-        Console().print(_table(ranked, title=f"{title}; off-policy: {replayed} replayed"))
+        print_table(Console(), _table(ranked, title=f"{title}; off-policy: {replayed} replayed"))
     say(console, *([remark] if remark else []), style="yellow")
 
 

@@ -28,7 +28,7 @@ def results_command(
     from ...data.dialogue.load import load_scenarios
     from ...env import Summary
     from ...env.dialogue.interchange import find_runs, find_upper_bound, policy_of_run, read_results
-    from ..views.table import people, say, score_table
+    from ..views.table import people, print_table, say, score_table
 
     scenarios = load_scenarios(data)
     evaluations = {
@@ -40,7 +40,7 @@ def results_command(
         print_json({"data": data, "runs": {name: row.as_json() for name, row in rows.items()}})
     else:
         groups = max(row.groups for row in rows.values())
-        Console().print(score_table(rows, title=f"{people(groups, 'user')}, scored as AMemGym does"))
+        print_table(Console(), score_table(rows, title=f"{people(groups, 'user')}, scored as AMemGym does"))
     say(Console(stderr=True), *_remarks(evaluations, len(scenarios)), style="yellow")
 
 

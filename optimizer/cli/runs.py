@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -57,7 +58,7 @@ def runs_command(
     """
     from ..config import ConfigError
     from ..views.runs import runs_in, runs_table
-    from ..views.table import say
+    from ..views.table import print_table, say
 
     rows = runs_in(folder)
     if as_json:
@@ -66,7 +67,7 @@ def runs_command(
     if not rows:
         raise ConfigError(f"{folder}: holds no run")
     console = Console()
-    console.print(runs_table(rows, width=console.width))
+    print_table(console, runs_table(rows, width=console.width))
     for row in rows:
         if row.outcome is None:
             say(Console(stderr=True), f"{row.folder}: {row.problem}", style="yellow")
@@ -82,19 +83,23 @@ def show_command(
     """
     from ..config import ConfigError
     from ..search.outcome import open_run
-    from ..views.ending import how_to_go_on, show
+    from ..views.ending import how_to_go_on, not_over, show
     from ..views.runs import run_line, trial_lines, trials_table
-    from ..views.table import say
+    from ..views.table import print_table, say
 
     run = run_folder(run)
     outcome, console = open_run(run), Console()
     trials = outcome.study.trials
     if trial is None:
         say(console, run_line(outcome), "")
-        console.print(trials_table(outcome))
-        say(console, f"`mnemotune show {run} TRIAL` shows a trial's policy beside its parent's", style="dim")
+        print_table(console, trials_table(outcome))
+        if trials:
+            shown = f"`mnemotune show {shlex.quote(str(run))} TRIAL` shows a trial's policy beside its parent's"
+            say(console, shown, style="dim")
         if outcome.test.rows:
             show(outcome)
+        else:
+            say(console, *not_over(outcome), style="yellow")
         return
     if not trials:
         raise ConfigError(f"{run}: has no trial yet: {how_to_go_on(run)}")
@@ -118,7 +123,7 @@ def compare_command(
     from ..config import ConfigError
     from ..search.outcome import open_run
     from ..views.runs import Comparison, comparison_of_runs
-    from ..views.table import say
+    from ..views.table import print_table, say
 
     folders = list(dict.fromkeys(map(run_folder, runs)))
     if len(folders) < 2:
@@ -133,7 +138,7 @@ def compare_command(
         print_json(comparison.as_json())
         return
     console = Console()
-    console.print(comparison_of_runs(comparison, width=console.width))
+    print_table(console, comparison_of_runs(comparison, width=console.width))
     if out is not None:
         say(console, f"page {out}")
 
@@ -154,6 +159,9 @@ def export_command(
     from ...policies.files import dump_policy
     from ..config import ConfigError
     from ..search.outcome import open_run
+    from ..search.place import is_at_work
+    from ..views.ending import how_to_go_on, not_over
+    from ..views.table import say
 
     if rebuild and to is not Form.mlflow:
         raise ConfigError(f"--rebuild: has no effect with --to {to}; leave it out")
@@ -171,12 +179,16 @@ def export_command(
 
             if out is not None:
                 raise ConfigError("--out: has no effect with --to mlflow; the run's config says where MLflow is")
+            if is_at_work(run):
+                raise ConfigError(f"{run}: another process is at work on this run, and shows it in MLflow itself")
             refresh(run, listeners=[Tracker(tell=partial(typer.echo, err=True), rebuild=rebuild)])
             typer.echo(outcome.tracking_uri or "")
         case Form.yaml | Form.json | Form.mem0 | Form.langmem:
             best = outcome.study.best.policy if outcome.study.trials else None
             if to is not Form.json and best is None:
-                raise ConfigError(f"{run}: has no policy yet; go on with --resume {run}")
+                raise ConfigError(f"{run}: has no policy yet: {how_to_go_on(run)}")
+            if to is not Form.json and outcome.ended is None:
+                say(Console(stderr=True), *not_over(outcome), style="yellow")
             if to is Form.json or best is None:
                 text = _as_text(outcome.as_json())
             elif to is Form.yaml:

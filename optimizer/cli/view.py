@@ -16,12 +16,19 @@ def report_command(run: Annotated[Path, typer.Argument(help="A run folder, or it
 
     Example: mnemotune report runs/quickstart-001
     """
+    from ..search.listener import Listener
+    from ..search.place import is_at_work
     from ..search.run import refresh
     from ..views.report import ReportWriter
     from ..views.tracking.tracker import Tracker
 
-    listeners = [ReportWriter(), Tracker(tell=partial(typer.echo, err=True))]
-    typer.echo(refresh(run_folder(run), listeners=listeners).folder / "report.html")
+    folder, tell = run_folder(run), partial(typer.echo, err=True)
+    listeners: list[Listener] = [ReportWriter()]
+    if is_at_work(folder):
+        tell(f"{folder}: another process is at work on this run, and shows it in MLflow itself")
+    else:
+        listeners.append(Tracker(tell=tell))
+    typer.echo(refresh(folder, listeners=listeners).folder / "report.html")
 
 
 def ui_command(

@@ -95,6 +95,15 @@ class Outcome:
         return SealedTest() if noted is None else SealedTest.from_json(noted)
 
     @property
+    def untested(self) -> list[str]:
+        """Policies that a sealed test which was stopped lacks; empty before it has begun, and once it is over."""
+        test = self.test
+        if not test.rows or test.done:
+            return []
+        every = dict.fromkeys((EVOLVED, SEED, WINDOW, *self.config.baselines))
+        return [name for name in every if name not in test.rows]
+
+    @property
     def slices(self) -> dict[str, Slices]:
         """Scores of the sealed test on parts of what is asked, of the seed policy and of the evolved one."""
         return {**(self.study.noted(SLICES) or {})}
@@ -219,6 +228,7 @@ class Outcome:
             "screening": None if (screening := screened(self.study.trials)) is None else screening.as_json(),
             "ended": self.ended,
             "problem": test.problem or None,
+            "untested": self.untested,
             "cut_replies": {role: spend.cut for role, spend in replies.items() if spend.cut},
             "response_formats": {role: s.response_formats for role, s in replies.items() if s.response_formats},
             "calls": {role: spend.calls for role, spend in ledger.by_role.items()},

@@ -62,6 +62,20 @@ def alone_in(folder: Path, storage: Storage | None) -> Iterator[tuple[Lock | Non
         yield lock, undo.pop_all
 
 
+def is_at_work(folder: Path) -> bool:
+    """Tell whether a process is at work on the run in a folder."""
+    lock = folder / ".lock"
+    if not lock.is_file():
+        return False
+    try:
+        with FileLock(lock, timeout=0):
+            return False
+    except Timeout:
+        return True
+    except OSError:  # nothing can be written there
+        return False
+
+
 def check_database(file: Path, *, name: str) -> None:
     """Raise StudyError when a SQLite file does not hold the study of this name; nothing is added to it."""
     try:

@@ -14,6 +14,7 @@ from ...env.episode import write_episodes
 from ...env.failed_checks import FailedCheck, failed_checks, write_calls, write_failed_checks
 from ...env.statistics import Estimate, paired_difference
 from ...env.track import most_calls
+from ...policies.files import WINDOW
 from ...policies.lm import BudgetExhausted
 from ...policies.policy import MemoryPolicy
 
@@ -123,8 +124,9 @@ async def open_test(
     # equal policies never differ by chance
     known = {policies[name]: row for name, row in before.closed.items() if name in policies}
     rows = {name: replace(known[policy], policy=name) for name, policy in policies.items() if policy in known}
-    # the comparison asked for comes first, should the budget end
-    open_names = sorted(policies.keys() - rows.keys(), key=lambda name: (name != EVOLVED, name != SEED, name))
+    # the comparisons asked for come first, should the budget end
+    first = {name: place for place, name in enumerate((EVOLVED, SEED, WINDOW))}
+    open_names = sorted(policies.keys() - rows.keys(), key=lambda name: (first.get(name, len(first)), name))
     problem = ""
     try:
         for policy in dict.fromkeys(policies[name] for name in open_names):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -13,12 +14,14 @@ from ...policies.files import WINDOW
 from ...policies.lm.providers import model_named
 from ...policies.lm.secrets import redacted
 from ..search.outcome import Outcome
+from ..search.place import is_at_work
 from ..search.sealed import EVOLVED, SEED
 from ..stores import default_uri
 from .table import (
     acted_by,
     bound_notes,
     by_reader,
+    print_table,
     reply_notes,
     say,
     score_table,
@@ -30,7 +33,23 @@ from .table import (
 
 def how_to_go_on(folder: Path) -> str:
     """Say how a run goes on."""
-    return f"`mnemotune evolve --resume {folder}` goes on"
+    return f"`mnemotune evolve --resume {shlex.quote(str(folder))}` goes on"
+
+
+def not_over(outcome: Outcome) -> list[str]:
+    """Say what a search or a sealed test that was stopped lacks; nothing where both are over."""
+    if outcome.ended is None:
+        best = outcome.study.best.number if outcome.study.trials else 0
+        so_far = f"trial {best}" if best else "the seed policy"
+        return [f"The search is not over, and the best policy so far is {so_far}; {_going_on(outcome.folder)}"]
+    if outcome.untested and not outcome.test.problem:
+        lacking = ", ".join(outcome.untested)
+        return [f"The sealed test is not over: {lacking} could not be tested yet; {_going_on(outcome.folder)}"]
+    return []
+
+
+def _going_on(folder: Path) -> str:
+    return "a process is at work on it" if is_at_work(folder) else how_to_go_on(folder)
 
 
 def show(outcome: Outcome) -> None:
@@ -40,10 +59,11 @@ def show(outcome: Outcome) -> None:
     console.print()
     source = f" of {outcome.sealed_source}" if outcome.sealed_source else ""
     whom = f"{groups} {noun}s{source} that the search never saw{acted_by(outcome.track)}"
-    console.print(score_table(outcome.test.rows, title=f"Sealed test: {whom}"))
+    print_table(console, score_table(outcome.test.rows, title=f"Sealed test: {whom}"))
     console.print()
     best = outcome.test.best_baseline
-    others = {SEED: SEED, WINDOW: WINDOW} | ({} if best is None else {best: f"{best}, the best baseline here"})
+    which = "the best baseline so far" if outcome.untested else "the best baseline here"
+    others = {SEED: SEED, WINDOW: WINDOW} | ({} if best is None else {best: f"{best}, {which}"})
     for other, label in others.items():
         gain, reworded = (outcome.test.difference_from(other, reworded=way) for way in (False, True))
         if not math.isnan(gain.mean):
@@ -59,9 +79,11 @@ def show(outcome: Outcome) -> None:
     if best is not None and EVOLVED in outcome.test.rows:
         gains = by_reader(outcome.test.rows, EVOLVED, best)
         if gains:
-            each = ", ".join(f"{reader} {signed(gain.mean)}" for reader, gain in gains.items())
-            say(console, f"evolved - {best} by reader, named after the model that it was fitted to: {each}")
-    if outcome.study.trials and outcome.study.best.number == 0:
+            each = ", ".join(f"{reader} {signed(gain.mean)} ({gain.users})" for reader, gain in gains.items())
+            whose = f"by reader, named after the model that it was fitted to ({noun}s)"
+            say(console, f"evolved - {best} {whose}: {each}")
+    say(console, *not_over(outcome), style="yellow")
+    if outcome.ended is not None and outcome.study.trials and outcome.study.best.number == 0:
         say(console, "No candidate was accepted: the best policy is the seed policy.", style="yellow")
     say(console, *unscored_note(outcome.test.rows, outcome.track), style="yellow")
     say(console, *reply_notes(outcome.replies), style="yellow")
@@ -73,7 +95,8 @@ def show(outcome: Outcome) -> None:
         say(console, f"Scores are the {model} model's: they compare policies, not real language models.", style="dim")
     folder, uri = outcome.folder, outcome.tracking_uri
     places = {"run": folder, "policy": folder / "best_policy.yaml", "report": folder / "report.html"}
-    for name, place in (places | ({} if uri is None else {"MLflow": _ui_command(uri)})).items():
+    there = {name: place for name, place in places.items() if place.exists()}
+    for name, place in (there | ({} if uri is None else {"MLflow": _ui_command(uri)})).items():
         say(console, f"{name:<7} {place}")
     if places["report"].is_file() and outcome.test.rows:
         say(

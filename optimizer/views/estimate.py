@@ -12,7 +12,7 @@ from ..config import Config
 from ..models import notes
 from ..search.estimate import CostEstimate
 from .progress import clock_text
-from .table import count, plain_table, say, usd_cell
+from .table import count, plain_table, print_table, say, usd_cell
 
 
 def show_estimate(spending: CostEstimate, config: Config, console: Console) -> None:
@@ -30,7 +30,7 @@ def show_estimate(spending: CostEstimate, config: Config, console: Console) -> N
     table = plain_table(
         columns[:shown], [row[:shown] for row in cells], bold="total", title="About what the run will spend"
     )
-    console.print(table)
+    print_table(console, table)
     parts = ", ".join(f"{name} {calls:,}" for name, calls in values["parts"].items())
     say(console, _end(spending), f"Calls: {parts}.", _time(spending, config), *notes(config))
     if not model_named(config.model).stand_in:
@@ -47,7 +47,7 @@ def show_context_use(
     """
     rows = ((name, f"{use.mean_tokens:,.0f}", f"{use.most_tokens:,}") for name, use in uses.items())
     console.print("\nWhat memory shows before a reply or an answer where nothing bounds it", style="italic")
-    console.print(plain_table(("policy", "tokens, mean", "tokens, most"), rows))
+    print_table(console, plain_table(("policy", "tokens, mean", "tokens, most"), rows))
     limit = config.context_tokens
     bound = "set context_tokens to bound it" if limit is None else f"context_tokens bounds it at {limit:,}"
     say(console, f"Measured with {model} on {source}; {bound}.")

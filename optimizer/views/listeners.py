@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+
 from rich.console import Console
 
 from ..search.listener import Listener
 from .progress import Progress
 from .report import ReportWriter
 from .tracking.tracker import Tracker
+
+_log = logging.getLogger(__name__)
 
 
 def listeners_at(console: Console) -> list[Listener]:
@@ -18,4 +22,4 @@ def listeners_at(console: Console) -> list[Listener]:
 
 def unseen_listeners() -> list[Listener]:
     """Return the listeners of a run that is not shown on a terminal."""
-    return listeners_at(Console(quiet=True))
+    return [ReportWriter(), Tracker(tell=_log.warning), Progress(Console(quiet=True))]

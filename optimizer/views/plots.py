@@ -20,6 +20,7 @@ from .vega import (
     CONFIG,
     FAINT,
     INK,
+    LINE_PIXELS,
     LONGEST_NAME,
     LONGEST_NAME_NARROW,
     ROW_PIXELS,
@@ -29,6 +30,7 @@ from .vega import (
     cut,
     drawn,
     ends_of,
+    in_lines,
     known,
     layer,
     lines_of,
@@ -149,9 +151,10 @@ def variants_plot(variants: Sequence[Variant]) -> str:
     window = nan_mean(windows)
     shared = max(windows) - min(windows) < 1e-9  # variants with models of their own have windows of their own
     y = row_axis(names, WIDE)
-    y["axis"]["labelExpr"] = lines_of(names)
+    y["axis"]["labelExpr"] = in_lines(names)
     bare = y | {"axis": {"title": None, "grid": False, "labels": False, "ticks": False}}
-    height = (ROW_PIXELS + 6) * len(variants)
+    lines = max((len(lines_of(name)) for name in names), default=1)
+    height = max(ROW_PIXELS + 6, LINE_PIXELS * lines + 6) * len(variants)
     small = {"type": "point", "filled": True, "size": 12, "color": FAINT, "yOffset": 9, "aria": False, "opacity": 1}
     title = "memory score, 95% interval; grey: each search"
     left = [layer(searches, small, x=measure("x", title=title), y=y)]

@@ -27,9 +27,10 @@ from ..search.listener import Listener
 from ..search.origin import origins_of
 from ..search.outcome import Outcome
 from ..search.screen import screened
-from ..search.sealed import EVOLVED, SEED
+from ..search.sealed import EVOLVED, SEED, SealedTest
 from ..study import Trial
 from .changes import compare_knobs, compare_prompts
+from .ending import not_over
 from .failed_checks import packed_failed_checks
 from .importance import BEST, raced_numbers
 from .lineage import Lineage
@@ -131,6 +132,8 @@ def render_report(outcome: Outcome) -> str:
         stand_ins=[name for name, model in config.provided.items() if model.stand_in],
         test=test,
         verdict=against(test.difference),
+        not_over=not_over(outcome),
+        untested=outcome.untested,
         against=against,
         sealed=outcome.sealed_source,
         rows=score_rows(test.rows, price, paid=paid),
@@ -139,7 +142,9 @@ def render_report(outcome: Outcome) -> str:
         aim=aim,
         best_number=next((trial.number for trial in trials if trial.policy == policy), None),
         front=outcome.front,
-        recommended=None if best is None else recommended(placed(trials), best, trials[0], aim.compared),
+        recommended=None
+        if best is None
+        else recommended(placed(trials), best, trials[0], compared=aim.compared, noun=track.noun, test=test),
         seed=SEED,
         evolved=EVOLVED,
         window=WINDOW,
@@ -216,12 +221,22 @@ def reader_rows(rows: Rows) -> dict[str, list[str]]:
     }
 
 
-def recommended(places: Sequence[Placed], best: Trial, seed: Trial, compared: str) -> str:
-    """Say which policy to take where tokens count; nothing where that is not known, or the seed policy is the best."""
+def recommended(
+    places: Sequence[Placed], best: Trial, seed: Trial, *, compared: str, noun: str, test: SealedTest
+) -> str:
+    """Say which policy to take where tokens count; nothing where that is not known, or the seed policy is the best.
+
+    Nothing is recommended that the sealed test does not show to be better than the seed policy and the window.
+    """
+    unsure = [other for other in (SEED, WINDOW) if test.difference_from(other).low <= 0]
+    if unsure and best.policy != seed.policy:
+        others = " and ".join({SEED: "the seed policy", WINDOW: f"the {WINDOW}"}[other] for other in unsure)
+        return f"No policy is recommended: the sealed test does not show that the evolved one is better than {others}."
     less, known = cheaper(places, best, seed), next((p for p in places if p.trial.policy == best.policy), None)
     if known is None or best.policy == seed.policy:
         return ""
-    whole = f"trial {known.trial.number}, the evolved policy ({number(known.score)} at {known.cost:,.0f} tokens a turn)"
+    where = f"on train {noun}s at {known.cost:,.0f} tokens a turn"
+    whole = f"trial {known.trial.number}, the evolved policy ({number(known.score)} {where})"
     if less is None:
         return f"Recommended: {whole}. No cheaper policy keeps {NEARLY_ALL:.0%} of its gain over the seed policy."
     lead = paired_difference(less.trial.train, known.trial.train)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,7 +24,18 @@ from ..search.outcome import Outcome, holds_run, open_run
 from ..search.sealed import EVOLVED
 from ..study import Trial
 from .progress import spent_text
-from .table import cost_cells, count, number, plain_table, short, signed, train_cell, usd_cell, with_interval
+from .table import (
+    cost_cells,
+    count,
+    counted,
+    number,
+    plain_table,
+    short,
+    signed,
+    train_cell,
+    usd_cell,
+    with_interval,
+)
 
 TIGHT: dict[str, Any] = {"padding": 0, "show_edge": False}
 LONGEST_NAME = 18
@@ -152,7 +164,7 @@ def run_line(outcome: Outcome) -> str:
         f"data {config.data}",
         f"model {config.model}",
         f"seed {config.search.seed}",
-        f"{len(trials):,} trials, {accepted:,} accepted",
+        f"{counted(len(trials), 'trial')}, {accepted:,} accepted",
         spent_text(outcome.consumed),
     ]
     return " · ".join(parts)
@@ -210,7 +222,8 @@ class Comparison:
         for name, outcome in outcomes.items():
             row = outcome.test.rows.get(EVOLVED)
             if row is None:
-                raise ConfigError(f"{name}: its sealed test has no evolved policy yet; go on with --resume {name}")
+                resumed = f"--resume {shlex.quote(name)}"
+                raise ConfigError(f"{name}: its sealed test has no evolved policy yet; go on with {resumed}")
             rows[name] = row
         first, *others = outcomes
         differences, why_not = {}, {}

@@ -18,7 +18,7 @@ from ..search.ablation_plan import AblationPlan, summed
 from ..search.outcome import holds_run, open_run
 from ..search.searches import Position, is_done
 from .progress import clock_text, spent_text, trial_text
-from .table import count, number, plain_table, say, usd_cell
+from .table import count, number, plain_table, print_table, say, usd_cell
 
 SECONDS_BETWEEN = 15.0
 """Between two plain lines."""
@@ -136,7 +136,7 @@ def show_plan(plan: AblationPlan, console: Console) -> None:
     columns = ("variant", "searches", "done", "calls each", "tokens each", "cost each")
     shown = len(columns) - (left.usd == 0)  # what costs nothing has no dollars
     title = "About what the searches take"
-    console.print(plain_table(columns[:shown], [row[:shown] for row in rows], title=title))
+    print_table(console, plain_table(columns[:shown], [row[:shown] for row in rows], title=title))
     spent = Consumed(left.calls, left.tokens, left.usd)
     begun = any(variant.done or variant.spent.calls for variant in variants)
     say(console, f"{'Left to spend' if begun else 'To spend'}: about {spent_text(spent)}.{_time(plan)} {_limit(plan)}")

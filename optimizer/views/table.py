@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -35,6 +36,8 @@ MOST_NAMED = 12
 OPTIONAL = ("over\nwindow", "re-\nworded", "evi-\ndence")
 """Columns that are shown where they are known, the first of them first."""
 MOST_OPTIONAL = 2
+WIDEST = 10_000
+"""Columns of a table at most."""
 OPTIONAL_WIDTH = 6
 """Characters that each optional column takes from the names."""
 
@@ -58,12 +61,29 @@ def plain_table(
     The row whose first cell is ``bold`` stands out; ``look`` is what Rich's tables take besides.
     """
     look = {"box": box.SIMPLE_HEAD, "padding": (0, 1, 0, 0), "title_justify": "left", "title_style": "bold", **look}
-    table = Table(**look)
+    table = Table(**{**look, "title": None if look.get("title") is None else Text(look["title"])})
     for column in columns:
         table.add_column(column, justify="left" if column in {columns[0], *left} else "right", no_wrap=True)
     for cells in rows:
         table.add_row(*map(Text, cells), style="bold" if cells[0] == bold else None)
     return table
+
+
+def print_table(console: Console, table: Table) -> None:
+    """Print a table whole where nobody reads it on a terminal, else without its last columns where these do not fit."""
+    folds = not all(column.no_wrap for column in table.columns)
+    left_out: list[str] = []
+    if not console.is_terminal and not folds:
+        console = Console(file=console.file, width=max(console.width, _width(console, table)))
+    while not folds and len(table.columns) > 2 and _width(console, table) > console.width:
+        left_out.insert(0, " ".join(str(table.columns.pop().header).split()))
+    console.print(table)
+    if left_out:
+        say(console, f"The terminal is too narrow for: {', '.join(left_out)}", style="dim")
+
+
+def _width(console: Console, table: Table) -> int:
+    return Measurement.get(console, console.options.update(max_width=WIDEST), table).maximum
 
 
 def markdown_lines(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -244,6 +264,11 @@ def count(value: int) -> str:
 def usd_cell(usd: float | None, *, times: int = 1) -> str:
     """Write what is paid so many times."""
     return "not known" if usd is None else f"${times * usd:,.2f}"
+
+
+def counted(things: int, noun: str) -> str:
+    """Write a number of things."""
+    return f"{things:,} {noun}" if things == 1 else f"{things:,} {noun}s"
 
 
 def people(groups: int, noun: str) -> str:

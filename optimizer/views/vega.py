@@ -26,6 +26,8 @@ ACCENT, GOOD, WARN, BAD = "var(--accent, #0969da)", "var(--go, #1a7f37)", "var(-
 """A page has its own colours for the dark; where a picture stands alone, these are those of a light page."""
 LONGEST_NAME, LONGEST_NAME_NARROW = 28, 14
 ROW_PIXELS = 30
+LINE_PIXELS = 14
+"""Of a label of several lines."""
 MANY = 100
 """Marks of a plot from which on they are small."""
 WIDEST_LETTER = 8
@@ -116,8 +118,13 @@ def measure(field: str, *, title: str | Sequence[str] | None = None, **options: 
 
 def row_axis(names: Collection[str], width: int) -> Layer:
     """Return the axis of rows; a long name keeps its end, where a path says most."""
-    longest = min(max(map(len, names), default=0), LONGEST_NAME_NARROW if width < WIDE else LONGEST_NAME)
-    axis = {"title": None, "grid": False, "labelLimit": 0, "labelExpr": cut("datum.label", width), "labelPadding": 6}
+    most = LONGEST_NAME_NARROW if width < WIDE else LONGEST_NAME
+    longest = min(max(map(len, names), default=0), most)
+    labels = {name: short(name, most) for name in names}
+    if len({*labels.values()}) < len(labels):
+        labels = {name: f"{place} {short(name, most - 3)}" for place, name in enumerate(names, 1)}
+    shown = f"({json.dumps(labels)})[datum.label]"
+    axis = {"title": None, "grid": False, "labelLimit": 0, "labelExpr": shown, "labelPadding": 6}
     axis |= {"minExtent": WIDEST_LETTER * longest + 12}
     return {"field": "policy", "type": "nominal", "sort": None, "scale": {"domain": [*names]}, "axis": axis}
 
@@ -150,10 +157,14 @@ def cut(text: str, width: int) -> str:
     return f"truncate({text}, {longest}, 'left', '\u2026')"
 
 
-def lines_of(names: Sequence[str]) -> str:
+def lines_of(name: str) -> list[str]:
+    """Return a long name in lines."""
+    return wrap(short(name, 2 * LONGEST_NAME), LONGEST_NAME) or [name]
+
+
+def in_lines(names: Sequence[str]) -> str:
     """Return an expression that gives a long name in lines."""
-    lines = {name: wrap(short(name, 2 * LONGEST_NAME), LONGEST_NAME) or [name] for name in names}
-    return f"({json.dumps(lines)})[datum.label]"
+    return f"({json.dumps({name: lines_of(name) for name in names})})[datum.label]"
 
 
 def wrapped(text: str) -> list[str]:

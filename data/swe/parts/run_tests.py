@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [ROOT, os.path.join(ROOT, "tests")]
+sys.path[:0] = [os.path.join(ROOT, "tests"), ROOT]
 sys.dont_write_bytecode = True
 PACKAGE = "package"
 BASE = "base"

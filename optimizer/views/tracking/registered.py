@@ -25,6 +25,8 @@ EXPERIMENTS_TAG = "_mlflow_experiment_ids"
 """Names the experiments on whose pages a prompt is listed, between commas."""
 LINKING = "link_prompt_to_experiment_thread"
 """How the names of MLflow's threads begin that list a new prompt in an experiment."""
+NO_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
+"""What MLflow takes in no name of a prompt."""
 BEST, SEED = "best", "seed"
 """Aliases of the versions that are the evolved policy's and the seed policy's."""
 
@@ -44,7 +46,7 @@ class Registry:
         linked = []
         for alias, policy in ((SEED, seed), (BEST, best)):
             for part, text in _texts(policy):
-                name = f"{outcome.folder.name}.{part}"
+                name = f"{NO_NAME.sub('-', outcome.folder.name)}.{part}"
                 if (name, text) not in versions:
                     registered = self._client.register_prompt(name, text, commit_message=alias, tags=self._tags)
                     versions[name, text] = str(registered.version)

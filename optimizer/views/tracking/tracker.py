@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -87,7 +88,7 @@ class Tracker(Listener):
         try:
             self._open()
         except ConfigError as error:
-            again = f"`mnemotune report {self.outcome.folder}` shows the run once that is mended"
+            again = f"`mnemotune report {shlex.quote(str(self.outcome.folder))}` shows the run once that is mended"
             self._tell(f"MLflow shows nothing of this run: {error}; {again}")
 
     def _open(self) -> None:
@@ -135,7 +136,7 @@ class Tracker(Listener):
                 write()
         except Exception as error:  # noqa: BLE001 - MLflow and its stores fail in many types
             self._writes = False
-            again = f"`mnemotune report {self.outcome.folder}` brings it up to date"
+            again = f"`mnemotune report {shlex.quote(str(self.outcome.folder))}` brings it up to date"
             self._tell(
                 f"MLflow's view is behind from here on ({type(error).__name__}: {redacted(str(error))}); {again}"
             )
@@ -157,14 +158,14 @@ class Tracker(Listener):
     def _end(self) -> None:
         ended = self.outcome.stopped
         self._client.log_inputs(self._parent, datasets(self.outcome))
-        if self.outcome.study.trials:
-            self._registry.show(self.outcome, self._parent)
         if self.outcome.test.done:  # until then a score may change, and what is logged stays
             self._add_tested()
             self._add_traces()
         for file in FILES:
             if (self.outcome.folder / file).is_file():
                 self._client.log_artifact(self._parent, str(self.outcome.folder / file))
+        if self.outcome.study.trials:
+            self._registry.show(self.outcome, self._parent)
         self._terminate(self._parent, "FINISHED" if self.outcome.test.done else "KILLED", ended)
 
     def _add_tested(self) -> None:

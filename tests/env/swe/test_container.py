@@ -68,7 +68,7 @@ async def test_what_a_command_has_started_ends_with_it(say: Say) -> None:
 
 async def test_a_command_that_does_not_end_is_ended_and_the_next_goes_on(say: Say) -> None:
     assert await say("echo a; sleep 60") == (
-        "a\n[killed: its time is over, or it has taken too much memory]\n[exit status 137]"
+        "[killed: its time is over, or it has taken too much memory]\n[exit status 137]"
     )
     assert "[killed" in await say("""python3 -c 'import os, time; os.fork() or os.setsid(); time.sleep(60)'""")
     assert "[killed" in await say("kill -9 -1; echo no")

@@ -69,7 +69,7 @@ def test_how_a_command_ended_stands_at_the_end_and_cannot_be_feigned() -> None:
 
     assert of(b"") == "[no output]"
     assert of(b"a\n", 3) == "a\n[exit status 3]"
-    assert of(b"", 137).startswith("[killed")
+    assert of(b"as far as it came", 137).startswith("[killed"), "how far it came is chance"
     assert of(b"x" * 200, 141).splitlines()[-2:] == ["[cut after 100 bytes]", "[exit status 141]"]
     assert is_well(of(b"fine"))
     assert not is_well(of(b"fine", 1))
@@ -81,6 +81,8 @@ def test_files_come_in_one_order_where_a_command_only_lists_them() -> None:
         return seen(command, b"./b\n./a\n", status=0, most=100, now=NOW)
 
     assert of("find . -name '*.py'") == of("grep -rn x src") == of("grep -i -R x") == "./a\n./b"
+    for command in ("find . -name '*.py' -exec cat {} +", "grep -rn -A5 x src", "grep -rh x", "grep -rnC2 x"):
+        assert of(command) == "./b\n./a"
     assert of("find . | head") == of("grep x file") == of("find . -exec cat {} \\; ; ls") == "./b\n./a"
 
 

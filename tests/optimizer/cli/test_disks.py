@@ -140,7 +140,7 @@ def test_a_run_where_nothing_may_be_written_can_be_looked_at(cli: Cli, finished:
     assert "Sealed test: 3 users" in shown.out
     for command in (["runs", disk.read_only], ["compare", run, finished], ["export", run, "--to", "yaml"]):
         assert "cannot be" not in cli(*command).succeeded().out
-    assert "Read-only file system" in cli("report", run).err
+    assert "is no folder that can be written to" in cli("report", run).err
 
 
 def test_a_run_that_another_program_has_locked_is_not_called_damaged(cli: Cli, finished: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import pandas
 import pytest
 
 from html_page import read
-from mnemotune.optimizer.search.outcome import CONSUMED, open_run, open_study
+from mnemotune.optimizer.search.outcome import CONSUMED, ENDED, TEST, open_run, open_study
+from mnemotune.optimizer.search.place import alone_in
 from mnemotune.optimizer.views.frames import load_run
 from mnemotune.policies import load_policy
 
@@ -198,3 +200,37 @@ def test_a_run_is_headed_with_what_it_is(cli: Cli, finished: Path) -> None:
     first = cli("show", finished).succeeded().out.splitlines()[0]
     assert first.startswith(f"{finished}: done · data {outcome.config.data} · model embedded · seed 0 · ")
     assert first.endswith(f"{outcome.consumed.calls:,} calls, {outcome.consumed.tokens / 1e6:.1f}M tokens")
+
+
+def test_a_sealed_test_that_was_stopped_is_not_shown_as_if_it_were_over(cli: Cli, finished: Path) -> None:
+    outcome = open_run(finished)
+    rows = {name: row for name, row in outcome.test.rows.items() if name != "window"}
+    outcome.study.note(TEST, replace(outcome.test, rows=rows, done=False).as_json())
+    lacking = "The sealed test is not over: window could not be tested yet; `mnemotune evolve --resume runs/tiny-001`"
+    out = cli("show", finished).succeeded().out
+    assert lacking in out
+    assert "native, the best baseline so far" in out
+    cli("report", finished).succeeded()
+    words = read((finished / "report.html").read_text(encoding="utf-8")).words()
+    assert lacking.replace("`", "") in words.replace("`", "")
+    assert "native, the best baseline so far" in words
+    assert json.loads((finished / "result.json").read_text(encoding="utf-8"))["untested"] == ["window"]
+
+
+def test_what_is_exported_of_a_search_under_way_is_called_the_best_so_far(cli: Cli, finished: Path) -> None:
+    outcome = open_run(finished)
+    outcome.study.note(ENDED, None)
+    done = cli("export", finished, "--to", "yaml").succeeded()
+    assert done.out.startswith("write:")
+    assert "The search is not over, and the best policy so far is " in done.err
+    with alone_in(finished, None):
+        assert cli("show", finished).succeeded().out.count("a process is at work on it") == 1
+        assert "another process is at work on this run" in cli("report", finished).succeeded().err
+        assert "another process is at work on this run" in cli("export", finished, "--to", "mlflow").refused()
+
+
+def test_a_folder_of_any_name_is_shown_in_mlflow(cli: Cli, finished: Path) -> None:
+    named = Path("runs/half-way \u00fcber & <i>1")
+    finished.rename(named)
+    assert cli("report", named).succeeded().err == ""
+    assert "`mnemotune show 'runs/half-way \u00fcber & <i>1' TRIAL`" in cli("show", named).succeeded().out

@@ -7,10 +7,19 @@ from typing import Any
 from mnemotune.env import Summary
 from mnemotune.env.cost import TurnCost
 from mnemotune.optimizer.search.front import placed
+from mnemotune.optimizer.search.sealed import SealedTest
 from mnemotune.optimizer.views.report import recommended
 
 
-def told(kit: Any, *trials: tuple[float, float]) -> str:
+def sealed(*, evolved: float) -> SealedTest:
+    """Return a sealed test in which seed and window have 0.1 with everybody."""
+    scores = {"evolved": evolved, "seed": 0.1, "window": 0.1}
+    return SealedTest(
+        {name: Summary(policy=name, by_group={"ann": x, "bob": x + 0.01, "cat": x}) for name, x in scores.items()}
+    )
+
+
+def told(kit: Any, *trials: tuple[float, float], test: SealedTest | None = None) -> str:
     """Return what is recommended of trials, each a score and the tokens of a turn; the second one is the best."""
     made = [
         kit.trial(
@@ -21,7 +30,8 @@ def told(kit: Any, *trials: tuple[float, float]) -> str:
         )
         for place, (score, cost) in enumerate(trials)
     ]
-    return recommended(placed(made), made[1], made[0], "memory score")
+    test = sealed(evolved=0.5) if test is None else test
+    return recommended(placed(made), made[1], made[0], compared="memory score", noun="user", test=test)
 
 
 def test_a_policy_that_keeps_the_gain_for_less_is_recommended_with_the_difference(kit: Any) -> None:
@@ -33,14 +43,22 @@ def test_a_policy_that_keeps_the_gain_for_less_is_recommended_with_the_differenc
 
 def test_where_none_keeps_the_gain_the_evolved_policy_is_recommended(kit: Any) -> None:
     text = told(kit, (0.1, 500), (0.5, 5000), (0.2, 900))
-    assert text.startswith("Recommended: trial 1, the evolved policy (0.505 at 5,000 tokens a turn).")
+    assert text.startswith("Recommended: trial 1, the evolved policy (0.505 on train users at 5,000 tokens a turn).")
 
 
 def test_nothing_is_recommended_where_the_seed_policy_is_the_best(kit: Any) -> None:
     seed = kit.trial(summary=Summary(policy="", per_turn=TurnCost(1.0, 500.0, 0.0)))
-    assert recommended(placed([seed]), seed, seed, "memory score") == ""
+    assert recommended(placed([seed]), seed, seed, compared="memory score", noun="user", test=SealedTest()) == ""
 
 
 def test_nothing_is_recommended_where_costs_are_not_known(kit: Any) -> None:
     best = kit.trial(1, policy=kit.policy(1))
-    assert recommended([], best, kit.trial(), "memory score") == ""
+    assert recommended([], best, kit.trial(), compared="memory score", noun="user", test=SealedTest()) == ""
+
+
+def test_nothing_is_recommended_that_the_sealed_test_does_not_show_to_be_better(kit: Any) -> None:
+    text = told(kit, (0.1, 500), (0.5, 5000), (0.48, 900), test=sealed(evolved=0.1))
+    assert text == (
+        "No policy is recommended: the sealed test does not show that the evolved one is better than the seed policy"
+        " and the window."
+    )

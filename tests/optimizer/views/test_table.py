@@ -19,6 +19,7 @@ from mnemotune.optimizer.views.table import (
     number,
     over_window,
     people,
+    print_table,
     readers_of,
     reply_notes,
     score_table,
@@ -205,3 +206,29 @@ def test_notes_say_how_replies_were_asked_for_and_how_many_were_cut() -> None:
         "replies that are read were asked for by json_schema (answer, probe); json_object (write)",
         "replies were cut at their limit: reply 1,200; raise endpoint.max_tokens",
     ]
+
+
+def printed(*, width: int, terminal: bool, title: str = "Some scores") -> str:
+    file = io.StringIO()
+    console = Console(file=file, width=width, force_terminal=terminal, color_system=None)
+    print_table(console, score_table({"awi": ROW}, title=title))
+    return file.getvalue()
+
+
+def test_a_table_that_nobody_reads_on_a_terminal_has_all_its_figures_whatever_its_width() -> None:
+    out = printed(width=30, terminal=False)
+    assert "0.457 [0.400, 0.513]" in out
+    assert "1.50 1,560" in out
+    assert "\u2026" not in out
+
+
+def test_a_narrow_terminal_shows_whole_columns_and_says_which_it_has_no_room_for() -> None:
+    out = printed(width=55, terminal=True)
+    assert "0.457 [0.400, 0.513]" in out
+    assert "\u2026" not in out
+    assert "The terminal is too narrow for: calls /turn, tok. /turn" in out
+    assert "too narrow" not in printed(width=80, terminal=True)
+
+
+def test_a_title_stands_as_it_is() -> None:
+    assert "t/talks [old] [/b]" in printed(width=80, terminal=False, title="t/talks [old] [/b]")
