@@ -37,7 +37,7 @@ def read_tasks(
     """
     writer = command or f"data generate --track {track}"
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8-sig") as file:
             for position, row in enumerate(each_line(file)):
                 where = f"{path}: row {position}"
                 if not is_ours(row):

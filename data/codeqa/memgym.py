@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ConfigDict, Field, ValidationError
 
 from ..chunks import MOST_CHUNK_TOKENS, chunks
+from ..foreign import cleaned
 from ..record import Record, first_problem
 from ..task import Check, Fact, TaskError
 from .task import CodeTask, tokens_of
@@ -21,6 +24,7 @@ LEAST_STATED = 0.4
 SHORTEST_WORD = 5
 """Letters of a word that counts."""
 
+_log = logging.getLogger(__name__)
 _IDENTIFIER = re.compile(r"`([^`]+)`|\b(\w+_\w+|[A-Za-z]+[a-z][A-Z]\w*)\b")
 _REVISION = re.compile(r"(-\d+|\.[0-9a-f]{8}\..*)$")
 
@@ -69,10 +73,13 @@ def task_of(values: Any, *, where: str) -> CodeTask | str:
     without questions is asked what its documents say on each name that its critical facts are about.
     """
     try:
-        row = MemGymRow.model_validate(values)
+        row = MemGymRow.model_validate(cleaned(values))
     except ValidationError as error:
         raise TaskError(f"{where}: {first_problem(error, whole='row')}") from None
-    return _Conversion(row).task()
+    twice = [name for name, count in Counter(pair.qa_id for pair in row.qa_pairs).items() if count > 1]
+    if twice:
+        raise TaskError(f"{where}: qa_pairs: two questions have the qa_id {twice[0]!r}")
+    return _Conversion(row, where).task()
 
 
 def stated(text: str, content: str) -> float:
@@ -86,8 +93,8 @@ def stated(text: str, content: str) -> float:
 class _Conversion:
     """A row on its way to a task."""
 
-    def __init__(self, row: MemGymRow) -> None:
-        self._row = row
+    def __init__(self, row: MemGymRow, where: str) -> None:
+        self._row, self._where = row, where
         count = min(MOST_STAGES, len(row.memory_files))
         documents, files = _batches(row.memory_files, count), _batches(row.repo_files, count)
         self._read = [[*first, *then] for first, then in zip(documents, files, strict=True)]
@@ -106,6 +113,8 @@ class _Conversion:
                 reasons.append(f"{name}: {reason}")
         if not asked:
             return "; ".join(reasons) or "has no question, nor a critical fact on something with a name"
+        for reason in reasons:
+            _log.warning("%s: a question is left out: %s", self._where, reason)
         return self._made(asked)
 
     def _made(self, asked: Mapping[str, tuple[str, Sequence[str]]]) -> CodeTask:

@@ -90,7 +90,7 @@ class SourceFile:
         line = self.text.count("\n", 0, start) + 1
         inside = [name for first, last, name in self.scopes if first < line <= last]
         header = f"# {self.path}, line {line}" + (f", in {inside[-1]}" if inside else "")
-        return header.encode()[: HEADER_TOKENS * BYTES_PER_TOKEN - 1].decode("utf-8", "ignore")
+        return header.encode("utf-8", "replace")[: HEADER_TOKENS * BYTES_PER_TOKEN - 1].decode("utf-8", "ignore")
 
 
 @dataclass(frozen=True, eq=False)

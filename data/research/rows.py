@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 
+from ..foreign import cleaned, parsed
 from ..record import Record, first_problem
 from ..task import TaskError
 from ..task_files import is_ours, task_in
 from .task import SUBJECT, Claim, Document, Hop, ResearchTask, Turn, same_value, states
 
 TRACK = "research"
+_log = logging.getLogger(__name__)
 _PLACEHOLDER = r"#([0-9]{1,2})\b"
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
-
-
-def _parsed(value: Any) -> Any:
-    """Return what a JSON text holds: some files have lists and objects as texts."""
-    return json.loads(value) if isinstance(value, str) and value.lstrip()[:1] in ("[", "{") else value
 
 
 class _Part(Record):
@@ -39,7 +36,7 @@ class _Document(_Part):
 class _Turn(_Part):
     sub_query: str = ""
     sub_answer: str = ""
-    documents: Annotated[list[_Document], BeforeValidator(_parsed)] = []
+    documents: Annotated[list[_Document], BeforeValidator(parsed)] = []
     is_red_herring: bool = False
 
 
@@ -65,11 +62,11 @@ class _Row(_Part):
     base_instance: str = ""
     question: str = Field(min_length=1)
     answer: str = Field(min_length=1)
-    decomposition: Annotated[list[_SubQuestion], BeforeValidator(_parsed)] = []
-    turns: Annotated[list[_Turn], BeforeValidator(_parsed)] = Field(min_length=1)
-    grounding_facts: Annotated[list[_Fact], BeforeValidator(_parsed)] = []
-    distractors: Annotated[list[_Distractor], BeforeValidator(_parsed)] = []
-    memory_files: Annotated[dict[str, str], BeforeValidator(_parsed)] = {}
+    decomposition: Annotated[list[_SubQuestion], BeforeValidator(parsed)] = []
+    turns: Annotated[list[_Turn], BeforeValidator(parsed)] = Field(min_length=1)
+    grounding_facts: Annotated[list[_Fact], BeforeValidator(parsed)] = []
+    distractors: Annotated[list[_Distractor], BeforeValidator(parsed)] = []
+    memory_files: Annotated[dict[str, str], BeforeValidator(parsed)] = {}
 
 
 def task_of(row: Any, *, where: str) -> ResearchTask:
@@ -81,18 +78,11 @@ def task_of(row: Any, *, where: str) -> ResearchTask:
     name = str(row.get("instance_id") or "")
     place = f"{where} ({name})" if name else where
     try:
-        return _checked(_task(_Row.model_validate(_without_nulls(row)), place), place)
+        return _checked(_task(_Row.model_validate(cleaned(row)), place), place)
     except ValidationError as error:
         raise TaskError(f"{place}: {first_problem(error, whole='row')}") from None
     except (ValueError, RecursionError) as error:
         raise error if isinstance(error, TaskError) else TaskError(f"{place}: {error}") from None
-
-
-def _without_nulls(value: Any) -> Any:
-    """Return a value without the keys that have none: a table has a column's every key in each of its rows."""
-    if isinstance(value, Mapping):
-        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
-    return [_without_nulls(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _checked(task: ResearchTask, where: str) -> ResearchTask:
@@ -120,18 +110,21 @@ def _checked(task: ResearchTask, where: str) -> ResearchTask:
 
 def _task(row: _Row, where: str) -> ResearchTask:
     documents, hops, turns = list[Document](), list[Hop](), list[Turn]()
+    turns_answer = any(turn.sub_answer.strip() for turn in row.turns)
     for place, turn in enumerate(row.turns):
         start = len(documents)
         documents += _documents(row, turn, place)
         places = tuple(range(start, len(documents)))
         number = len(hops)
         step = row.decomposition[number] if number < len(row.decomposition) else _SubQuestion()
-        answer = turn.sub_answer or step.sub_answer
+        answer = turn.sub_answer if turns_answer else step.sub_answer
         if turn.is_red_herring or not answer.strip():
             turns.append(Turn(turn.sub_query, places))
             continue
         if not places:
             raise TaskError(f"{where}: turns.{place}.documents: none, so that nothing states {answer!r}")
+        if not any(states(documents[each].text, answer) for each in places):
+            _log.warning("%s: turns.%d.documents: none states the answer %r", where, place, answer)
         question = _about_subject(step.sub_question or turn.sub_query, hops)
         hops.append(Hop(question, _reworded(question), "bridge", (_claim(row, answer, place, documents, places),)))
         turns.append(Turn(_about_subject(turn.sub_query or step.sub_question, hops[:-1]), places, number))

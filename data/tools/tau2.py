@@ -6,6 +6,7 @@ import importlib
 import inspect
 import json
 import pickle
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -158,9 +159,9 @@ class CheckoutWorld:
         database = self._environment.tools.db
         users = getattr(database, "users", None)
         if isinstance(users, dict):
-            return next((name for name in users if name in text), None)
+            return next((name for name in users if _names(text, name)), None)
         others = ((c.customer_id, c.phone_number) for c in getattr(database, "customers", ()))
-        return next((name for name, phone in others if name in text or phone in text), None)
+        return next((name for name, phone in others if _names(text, name) or _names(text, phone)), None)
 
     @property
     def hashes(self) -> tuple[str, str]:
@@ -226,3 +227,7 @@ def _module(name: str) -> ModuleType:
 
 def _is_checkout(path: Path) -> bool:
     return (path / "src" / PACKAGE).is_dir() and (path / "data" / "tau2" / "domains").is_dir()
+
+
+def _names(text: str, name: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None

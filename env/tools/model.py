@@ -22,6 +22,7 @@ from ..slot import read_slot
 from ..statistics import nan_mean
 from ..summary import json_number
 from ..track import Cast, Rollout, memory_calls
+from .reward import idle_reward
 from .talk import MOST_CUSTOMER_CALLS, Talk, calls_a_reply, most_exchanges, most_pieces, unasked
 from .track import ToolsTrack
 
@@ -102,9 +103,16 @@ class ModelToolsTrack(ToolsTrack):
     def extras(
         self, tasks: Sequence[Task], episodes: Sequence[Episode], bounds: Mapping[str, Bounds]
     ) -> Mapping[str, Any]:
-        """Return the agent, and the rewards of whole episodes."""
+        """Return the agent, and the rewards of whole episodes; of these, which were not judged, or are idle agents'."""
         rewards = {episode.task: episode.reward for episode in episodes if episode.reward is not None}
-        return {"agent": self.agent, "reward": json_number(nan_mean(list(rewards.values()))), "rewards": rewards}
+        idle = {task.id: idle_reward(tools_task(task)) for task in tasks if task.id in rewards}
+        return {
+            "agent": self.agent,
+            "reward": json_number(nan_mean(list(rewards.values()))),
+            "rewards": rewards,
+            "rewarded_idle": sorted(name for name, reward in idle.items() if reward.value == 1),
+            "not_judged": sorted(name for name, reward in idle.items() if reward.left_out),
+        }
 
 
 class ModelToolsRollout(AssistantRollout[Task]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -116,12 +117,18 @@ class Talk:
         right = value_at(step.arguments, slot.path)
         calls, replies = self._played.calls[self._calls :], self._played.replies[self._replies :]
         if step.kind == "reply":
-            used = [right] if any(str(right) in reply for reply in replies) else []
+            used = [right] if any(_is_said(reply, str(right)) for reply in replies) else []
         else:
             own = [call for call in calls if call.requestor == "assistant" and call.name == step.tool]
             used = [_used(call, slot.path, right) for call in own]
         given = right if right in used else next(reversed(used), None)
         return Mark(check.id, as_json({"value": given}), float(right in used))
+
+
+def _is_said(reply: str, value: str) -> bool:
+    """Tell whether a reply tells a value, whatever the letters' case and the commas in it, as rewards have it."""
+    told, wanted = (text.lower().replace(",", "") for text in (reply, value))
+    return re.search(rf"(?<!\w){re.escape(wanted)}(?!\w|\.\d)", told) is not None
 
 
 def _used(call: Call, path: Sequence[str | int], right: Any) -> Any:

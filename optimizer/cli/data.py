@@ -123,10 +123,13 @@ def _write_tasks(name: str | None, source: str | None, out: Path) -> None:
     from ...data.folded import opened
     from ...data.task import grouped
     from ...data.task_files import write_tasks
+    from ...data.tools.load import ACROSS
     from .common import data_of, load_tasks, track_and_settings
 
     track, _ = track_and_settings(None, track=name)
     tasks = load_tasks(track, data_of(track, source), None)
+    if track.name == "tools" and str(data_of(track, source)).startswith(("tau2:", ACROSS)):
+        raise typer.BadParameter("a checkout's tasks are played from it, by --data tau2:PATH", param_hint="--data")
     write_tasks(out, map(opened, tasks), track=track.name)
     typer.echo(f"{len(tasks)} tasks of {len(grouped(tasks))} {track.noun}s written to {out}", err=True)
 

@@ -145,3 +145,24 @@ def test_the_share_of_a_fact_that_a_text_states_counts_its_long_words() -> None:
     assert stated("eleven seconds", "It waits eleven seconds") == pytest.approx(2 / 3)
     assert stated("it is 4", "It is 4") == 1
     assert stated("", "It waits eleven seconds") == 0
+
+
+def test_two_questions_of_one_id_are_refused() -> None:
+    pairs = [pair | {"qa_id": "Q1"} for pair in row()["qa_pairs"]]
+    with pytest.raises(TaskError, match=r"rows\.json: row 0: qa_pairs: two questions have the qa_id 'Q1'"):
+        task(qa_pairs=pairs)
+
+
+def test_a_question_that_is_left_out_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    first, second = row()["qa_pairs"]
+    assert len(task(qa_pairs=[first, second | {"question": CACHE}]).checks) == 1
+    assert "rows.json: row 0: a question is left out: Q2: leaky" in caplog.text
+
+
+def test_nulls_and_half_characters_are_read(tmp_path: Path) -> None:
+    files = row()["memory_files"] | {"odd \ud83d.md": "Odd \ud83d notes."}
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps([row(distractors=None, memory_files=files)]), encoding="utf-8-sig")
+    (read,) = load_folded(str(path))
+    texts = [text for batch in read.opened.observations for text in batch]
+    assert "# odd ?.md\nOdd ? notes." in texts

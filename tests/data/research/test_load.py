@@ -236,3 +236,29 @@ def test_options_shape_what_is_made(tmp_path: Path) -> None:
 def test_ids_that_occur_twice_are_named(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match="memgym_ir__x1 occurs more than once"):
         load_research(file_of(tmp_path, row(), row()))
+
+
+def test_a_search_that_found_nothing_takes_no_answer_of_the_steps(tmp_path: Path) -> None:
+    turns = row()["turns"]
+    turns.insert(1, turn(9, "labs of Q", "", "Nothing on labs."))
+    task, plain = each_task(file_of(tmp_path, row(turns=turns), row(instance_id="y")))
+    assert [turn.hop for turn in task.turns] == [0, None, 1, None, 2]
+    assert [(hop.question, hop.claims[0].value) for hop in task.hops] == [
+        (hop.question, hop.claims[0].value) for hop in plain.hops
+    ]
+
+
+def test_an_answer_that_no_document_of_its_turn_states_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    turns = row()["turns"]
+    turns[1] = turn(1, "optimizer of Orrin-7", "Tann Lab", "A page that could not be loaded.")
+    assert len([*each_task(file_of(tmp_path, row(turns=turns)))]) == 1
+    assert "row 0 (memgym_ir__x1): turns.1.documents: none states the answer 'Tann Lab'" in caplog.text
+
+
+def test_half_characters_and_nulls_inside_texts_are_read_too(tmp_path: Path) -> None:
+    turns = row()["turns"]
+    turns[2] |= {"sub_answer": None, "documents": [{"title": None, "text": "Rain \ud83d."}]}
+    task, _ = each_task(file_of(tmp_path, row(turns=json.dumps(turns)), row(instance_id="y", turns=turns)))
+    assert "Rain ?." in [document.text for document in task.documents]

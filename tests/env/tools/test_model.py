@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mnemotune.data.task import Task, TaskError
+from mnemotune.data.tools.row import Criteria
 from mnemotune.data.tools.task import Step, ToolsTask, spoken, tools_task
 from mnemotune.env.conformance import ModelTrackConformance
 from mnemotune.env.episode import Episode, RecordError, write_episodes
@@ -17,6 +19,7 @@ from mnemotune.env.evaluation import Evaluator
 from mnemotune.env.runner import Here
 from mnemotune.env.summary import Summary
 from mnemotune.env.tools.model import ModelToolsTrack
+from mnemotune.env.tools.talk import Talk
 from mnemotune.env.tools.track import ToolsTrack
 from mnemotune.env.track import Cast
 from mnemotune.policies.files import load_policy
@@ -271,3 +274,41 @@ class TestModelToolsTrack(ModelTrackConformance):
     @classmethod
     def source(cls) -> str:
         return "generated:2@5"
+
+
+@pytest.mark.parametrize(
+    ("value", "reply", "told"),
+    [
+        ("1786.02", "Your refund is $1,786.02.", True),
+        ("wifi calling", "Please turn on Wifi Calling.", True),
+        ("100", "The fee is $1100.", False),
+        ("100", "The fee is $100.50.", False),
+        ("100", "The fee is 100.", True),
+    ],
+)
+def test_a_reply_tells_a_value_where_the_reward_would_hear_it(
+    tasks: Sequence[Task], value: str, reply: str, told: bool
+) -> None:
+    task = tools_task(tasks[0])
+    check = next(check for check in task.checks.values() if task.place_of(check)[0].kind == "reply")
+    step, slot = task.place_of(check)
+    steps = tuple(
+        replace(each, arguments={**each.arguments, slot.path[0]: value}) if each is step else each
+        for each in task.steps
+    )
+    talk = Talk(replace(task, steps=steps), Templates.bundled(), EmbeddedModel())
+    talk._played.replies.append(reply)
+    assert talk.mark(check).score == float(told)
+
+
+async def test_what_was_not_judged_and_what_an_idle_agent_earns_is_said(
+    track: ModelToolsTrack, tasks: Sequence[Task]
+) -> None:
+    task = tools_task(tasks[0])
+    criteria = Criteria(nl_assertions=("The agent is polite.",), reward_basis=("NL_ASSERTION",))
+    polite = replace(task, row=task.row.model_copy(update={"evaluation_criteria": criteria}))
+    episode = Episode(task.id, "", (), reward=1.0)
+    extras = track.extras([polite], [episode], {})
+    assert extras["not_judged"] == extras["rewarded_idle"] == [task.id]
+    extras = track.extras([task], [episode], {})
+    assert extras["not_judged"] == extras["rewarded_idle"] == []
