@@ -186,7 +186,9 @@ class _Handler(BaseHTTPRequestHandler):
         path = urlsplit(self.path).path
         if not self._is_ours():
             return
-        if path == "/api/state":
+        if path == "/api/state" and self.headers.get("Sec-Fetch-Dest") == "document":
+            self._answer(HTTPStatus.NOT_FOUND, {"error": "the state is no page"})
+        elif path == "/api/state":
             text = self.server.app.text()
             if text is None:
                 self._answer(HTTPStatus.NOT_FOUND, {"error": "there is no state yet: open the app in a browser"})

@@ -16,6 +16,8 @@ from ...data.values import Values
 
 MOST_CHARACTERS = 20_000
 """Of an outline, as in MemGym."""
+MOST_OF_A_LINE = 4_000
+"""Characters of a line: one alone must not hide all that comes after it."""
 MOST_PIECES = 4
 """Messages in which memory observes what one action shows; the apps that ship need three."""
 MOST_FOREIGN_PIECES = 10
@@ -42,7 +44,7 @@ class Outline(Values):
     @classmethod
     def of(cls, seen: Mapping[str, Any], *, origin: str, notes: Sequence[str] = ()) -> Self:
         """Return what the script has seen, cut to ``MOST_CHARACTERS``; the server's address is no part of it."""
-        lines = [line.replace(origin, "") for line in seen["lines"]]
+        lines = [_shortened(line.replace(origin, "")) for line in seen["lines"]]
         room, kept = MOST_CHARACTERS, list[str]()
         for line in lines:
             room -= len(line) + 1
@@ -98,6 +100,10 @@ class Outline(Values):
     def plain(self) -> tuple[str, ...]:
         """The lines without the numbers of elements."""
         return tuple(_NUMBER.sub("", line) for line in self.lines)
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= MOST_OF_A_LINE else f"{line[:MOST_OF_A_LINE]}\u2026"
 
 
 def _clipped(text: str, tokens: int) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -18,7 +19,7 @@ from .outline import Outline, script
 from .servers import Server, Servers
 
 if TYPE_CHECKING:
-    from playwright.async_api import Dialog, ElementHandle, Page
+    from playwright.async_api import Dialog, Download, ElementHandle, Page, Response
 
 ACT_S = 60.0
 """Of one action, until the page is quiet again."""
@@ -26,6 +27,10 @@ CLOCK_MS = 1_000
 """What the page's clock goes on by in an action; nothing waits so long for real."""
 MOST_OPENINGS = 8
 """New documents that one action can lead to, one after another."""
+
+NO_CONTENT = (204, 205)
+"""Statuses with which a browser stays where it is."""
+_ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 # Where to click an element, or what lies over it.
 _POINT = """(element) => {
@@ -47,8 +52,11 @@ _POINT = """(element) => {
   return over;
 }"""
 _BACK = "async () => navigation.canGoBack && (await navigation.back().committed.catch(() => null), true)"
-_OPTIONS = """(element) =>
-  [...(element.options ?? [])].map(({ label, text }) => (label || text).replace(/\\s+/g, " ").trim())"""
+_OPTIONS = """(element) => [...(element.options ?? [])].map((option) => ({
+  text: (option.label || option.text).replace(/\\s+/g, " ").trim(),
+  off: option.disabled || option.parentElement.disabled === true,
+  chosen: element.multiple && option.selected,
+}))"""
 _IS_OFF = 'element => element.matches(":disabled") || element.getAttribute("aria-disabled") === "true"'
 
 
@@ -83,6 +91,8 @@ class WebPage(Place):
         self._is_open = False
         self._notes: list[str] = []
         page.on("dialog", self._refuse)
+        page.on("download", self._stays)
+        page.on("response", self._answered)
 
     @classmethod
     async def open(cls, outside: Outside, task: WebTask, *, version: str | None = None) -> WebPage:
@@ -146,7 +156,7 @@ class WebPage(Place):
 
     async def _goto(self, path: str) -> Sequence[str]:
         where = path if path.startswith(self._server.url) else f"{self._server.url}/{path.lstrip('/')}"
-        if "://" in path and not path.startswith(f"{self._server.url}/"):
+        if _ABSOLUTE.match(path) and not path.startswith(f"{self._server.url}/"):
             return [f"{path} is another server's, and was not opened."]
         try:
             await self._page.goto(where, wait_until="load", timeout=ACT_S * 1000)
@@ -200,6 +210,11 @@ class WebPage(Place):
         return ()
 
     async def _typed(self, element: ElementHandle, action: Action) -> Sequence[str]:
+        if await element.evaluate("element => element.readOnly === true"):
+            return [f"{action.target} is read-only."]
+        over = await element.evaluate(_POINT)
+        if isinstance(over, str):
+            return [f"Nothing can be typed into {action.target}: {over!r} lies over it."]
         try:
             await element.fill(action.value, force=True)
         except driver_error():
@@ -207,10 +222,14 @@ class WebPage(Place):
         return ()
 
     async def _selected(self, element: ElementHandle, action: Action) -> Sequence[str]:
-        texts = await element.evaluate(_OPTIONS)
-        if action.value not in texts:
+        options = await element.evaluate(_OPTIONS)
+        place = next((place for place, option in enumerate(options) if option["text"] == action.value), None)
+        if place is None:
             return [f"{action.target} has no option {action.value!r}."]
-        await element.select_option(index=texts.index(action.value), force=True)
+        if options[place]["off"]:
+            return [f"The option {action.value!r} of {action.target} is disabled."]
+        chosen = [other for other, option in enumerate(options) if option["chosen"]]
+        await element.select_option(index=[*chosen, place], force=True)
         return ()
 
     async def _pressed(self, key: str) -> Sequence[str]:
@@ -252,6 +271,19 @@ class WebPage(Place):
         await self._quiet()
         solved, why = await self._server.verdict(self._task) if action.name == "done" else (False, "given up")
         return Verdict(float(solved), why).recorded
+
+    async def _stays(self, download: Download) -> None:
+        self._notes.append(f"{download.url} is a download, and was refused.")
+        await self._stay()
+
+    async def _answered(self, response: Response) -> None:
+        """Go on where a page was asked for, and the server has answered that there is none to show."""
+        if response.status in NO_CONTENT and response.request.is_navigation_request():
+            await self._stay()
+
+    async def _stay(self) -> None:
+        with suppress(driver_error()):  # there is another document, or none any more
+            await self._page.evaluate("globalThis.mnemotuneStays?.()")
 
     async def _refuse(self, dialog: Dialog) -> None:
         self._notes.append(f"A dialog said {' '.join(dialog.message.split())!r} and was refused.")

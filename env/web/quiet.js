@@ -4,6 +4,11 @@
   if (globalThis.mnemotuneQuiet) return;
   const pending = new Set();
   let leaving = false;
+  let wake = () => {};
+  const stays = () => {
+    leaving = false;
+    wake();
+  };
   const notes = [];
 
   const until = (promise) => {
@@ -39,7 +44,7 @@
       event.preventDefault();
     } else if (!stays) leaving = true;
   });
-  globalThis.navigation?.addEventListener("navigateerror", () => (leaving = false));
+  globalThis.navigation?.addEventListener("navigateerror", stays);
   globalThis.open = () => null;
   document.addEventListener(
     "click",
@@ -49,6 +54,7 @@
 
   document.addEventListener("readystatechange", () => {
     if (document.readyState !== "interactive") return;
+    begin();
     const still = new CSSStyleSheet();
     still.replaceSync(
       "*, *::before, *::after { animation-duration: 1ms !important; transition-duration: 1ms !important; " +
@@ -57,8 +63,11 @@
     document.adoptedStyleSheets = [...document.adoptedStyleSheets, still];
   });
 
-  let seed = 20260302;
+  let seed = null;
+  // each document has chances of its own, by the page's clock at its beginning
+  const begin = () => (seed ??= (20260302 + Math.floor((Date.now() - Date.UTC(2026, 2, 2, 9)) / 1000)) | 0);
   const chance = () => {
+    begin();
     seed = (seed + 0x6d2b79f5) | 0;
     let mixed = Math.imul(seed ^ (seed >>> 15), 1 | seed);
     mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
@@ -88,10 +97,11 @@
         calm = 0;
       }
       await turn();
-      // the page is on its way out: its end ends this call
-      if (leaving) await new Promise((loaded) => setTimeout(loaded, 2 ** 30));
+      // the page is on its way out: its end ends this call, or what says that it stays
+      if (leaving) await new Promise((stay) => (wake = stay));
     }
     return notes.splice(0);
   };
   Object.defineProperty(globalThis, "mnemotuneQuiet", { value: quiet });
+  Object.defineProperty(globalThis, "mnemotuneStays", { value: stays });
 })();

@@ -129,3 +129,9 @@ def test_numbers_of_elements_are_no_part_of_what_memory_observes() -> None:
     after = Outline("A", "/", ('[1] link "Home"', '[2] button "New"', '[3] button "Save" (disabled) [4] link "Old"'))
     assert after.pieces(before) == ['page A, /:\nbutton "New"\nbutton "Save" (disabled) link "Old"']
     assert after.pieces(after) == ["page A, /:\nNothing has changed."]
+
+
+def test_a_line_that_is_very_long_hides_nothing_after_it() -> None:
+    outline = Outline.of({"title": "t", "path": "/", "lines": ["x" * 30_000, '[1] button "Save"']}, origin="http://a")
+    assert outline.lines[1] == '[1] button "Save"'
+    assert (len(outline.lines[0]), outline.more) == (4_001, 0)

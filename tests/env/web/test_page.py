@@ -13,6 +13,7 @@ from threading import Thread
 import pytest
 
 from browsing import app_task, needs_browser, seen
+from mnemotune.data.web.task import WebTask
 from mnemotune.env.outside import Outside, OutsideFault
 from mnemotune.env.web import browser
 from mnemotune.env.web import page as page_module
@@ -226,3 +227,85 @@ async def test_a_page_that_never_rests_ends_its_episode_and_not_the_others(
         await other.aclose()
     finally:
         await outside.aclose()
+
+
+FORM = """
+<p role="status" id="said"></p>
+<label>Size <select id="size" onchange="tell('size ' + this.value)">
+<option disabled selected>Choose a size</option><option>small</option></select></label>
+<label>Tags <select multiple id="tags" onchange="tell([...tags.selectedOptions].map((each) => each.text))">
+<option>a</option><option>b</option></select></label>
+<label>Fixed <input readonly value="x"></label>
+<div style="position: relative; height: 40px"><label>Under <input oninput="tell('typed')"></label>
+<div style="position: absolute; inset: 0; background: white">Curtain</div></div>
+<a href="/data.csv">Export</a> <a href="/none">Nothing</a>
+<script>const tell = (text) => (said.textContent = text);</script>
+"""
+
+
+async def test_what_a_person_could_not_do_in_a_form_is_said_and_not_done(tmp_path: Path) -> None:
+    shown = await seen(
+        app_task(tmp_path, FORM),
+        'select combobox "Size": "Choose a size"',
+        'type textbox "Under": "x"',
+        'type textbox "Fixed": "y"',
+    )
+    assert [outline.notes for outline in shown] == [
+        ("The option 'Choose a size' of combobox \"Size\" is disabled.",),
+        ("Nothing can be typed into textbox \"Under\": 'Curtain' lies over it.",),
+        ('textbox "Fixed" is read-only.',),
+    ]
+    assert not any(line.startswith("status") for outline in shown for line in outline.lines)
+
+
+async def test_several_options_of_a_list_can_be_chosen_one_after_another(tmp_path: Path) -> None:
+    *_, last = await seen(app_task(tmp_path, FORM), 'select listbox "Tags": "a"', 'select listbox "Tags": "b"')
+    assert any(line.endswith("a,b") for line in last.lines), last.lines
+
+
+SERVER = """
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+class Handler(SimpleHTTPRequestHandler):
+    def do_GET(self):
+        if self.path == "/none":
+            self.send_response(204)
+            self.end_headers()
+        else:
+            super().do_GET()
+
+    def do_POST(self):
+        self.send_response(200)
+        self.end_headers()
+
+    do_PUT = do_POST
+
+    def log_message(self, *_):
+        pass
+
+ThreadingHTTPServer(("", 0), Handler).serve_forever()
+"""
+
+
+async def test_a_link_that_leads_to_no_page_leaves_the_page_as_it_is(tmp_path: Path) -> None:
+    task = app_task(tmp_path, FORM)
+    (tmp_path / "server.py").write_text(SERVER, encoding="utf-8")
+    (tmp_path / "data.csv").write_text("a,b\n", encoding="utf-8")
+    task = WebTask(task.id, task.group, 1, task.app, "", {}, "verify.py", (), {}, {})
+    exported, nothing, typed = await seen(
+        task, 'click link "Export"', 'click link "Nothing"', 'select combobox "Size": "small"'
+    )
+    assert exported.notes == ("/data.csv is a download, and was refused.",)
+    assert nothing.notes == ()
+    assert any("size small" in line for line in typed.lines), typed
+
+
+async def test_each_document_has_chances_of_its_own(tmp_path: Path) -> None:
+    drawn = await seen(app_task(tmp_path, SMALL), 'click button "Draw"', "goto index.html", 'click button "Draw"')
+    assert len({line for outline in drawn for line in outline.lines if "-4" in line}) == 2
+
+
+async def test_the_state_is_no_page_to_look_at(tmp_path: Path) -> None:
+    _, looked = await seen(app_task(tmp_path, SMALL), 'click button "Finish"', "goto api/state")
+    assert "done" not in looked.text
+    assert "the state is no page" in looked.text
