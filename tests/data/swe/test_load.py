@@ -230,6 +230,7 @@ def test_a_row_becomes_a_task_without_a_plan(tmp_path: Path, name: str) -> None:
     assert (task.steps, dict(task.facts), dict(task.checks), dict(task.files)) == ((), {}, {}, {})
     assert task.fail_to_pass == ("test_gizmo.py::test_right",)
     assert task.pass_to_pass == ("test_gizmo.py::test_straight",)
+    assert task.base == ROW["base_commit"]
     assert (task.problem, task.patch, task.test_patch) == (ROW["problem_statement"], ROW["patch"], ROW["test_patch"])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
@@ -200,6 +201,30 @@ def test_tests_that_a_row_brings_replace_what_an_agent_has_made_of_them(task: Sw
         command = run_of_tests(replace(row, pass_to_pass=("test old.txt",)))
         done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True)
         assert done.stdout == "more\nnew\n"
+    git("commit", "-q", "-a", "-m", "weakened")
+    at_first = replace(row, pass_to_pass=("test old.txt",), base=git("rev-parse", "HEAD~1").strip())
+    done = subprocess.run(
+        ["sh", "-c", run_of_tests(at_first)], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "more\nnew\n", "also after a commit of the agent's"
+
+
+async def test_tests_that_say_much_and_pass_are_rewarded(task: SweTask, outside: Outside) -> None:
+    talkative = "print('x' * 1_200_000)\n"
+    course = course_of(replace(task, files={"run_tests.py": talkative}), outside)
+    assert await rewarded(replace(task, files={"run_tests.py": talkative}), course) == 1
+    await course.aclose()
+
+
+async def test_a_weakened_copy_of_the_tests_elsewhere_is_not_run_in_their_place(
+    task: SweTask, outside: Outside
+) -> None:
+    cases = next(path for path in task.files if path.startswith("tests/") and path.endswith(".py"))
+    course = course_of(task, outside)
+    weakened = "".join(f"def {name}(equal): pass\n" for name in (*task.fail_to_pass, *task.pass_to_pass))
+    await course.act(f"printf %s {shlex.quote(weakened)} > {cases.removeprefix('tests/')}")
+    assert await rewarded(task, course) == 0
+    await course.aclose()
 
 
 class Knowing(LanguageModel):
