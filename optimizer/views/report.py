@@ -111,7 +111,7 @@ def write_report(outcome: Outcome) -> Path:
 def render_report(outcome: Outcome) -> str:
     """Return the report's HTML; it loads nothing from anywhere."""
     pages = environment()
-    pages.filters |= {"p": _p, "linked": _linked, "train_cell": train_cell}
+    pages.filters |= {"p": _p, "linked": _linked, "coded": _coded, "train_cell": train_cell}
     pages.filters["mean"] = lambda scores: nan_mean(list(scores.values()))
     template = pages.get_template("report.html")
     config, test, track, trials = outcome.config, outcome.test, outcome.track, outcome.study.trials
@@ -194,6 +194,12 @@ def _linked(text: str) -> Markup:
     """Return a text in which each trial that it names leads there."""
     linked = re.sub(r"\b[Tt]rials? (\d+)", r'<a href="#trial-\1">\g<0></a>', str(escape(text)))
     return Markup(linked)  # noqa: S704 - escaped above
+
+
+def _coded(text: str) -> Markup:
+    """Return a text in which commands look like such."""
+    coded = re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text)))
+    return Markup(coded)  # noqa: S704 - escaped above
 
 
 def score_rows(rows: Rows, price: Prices | None, *, paid: bool = True) -> list[tuple[str, ...]]:
