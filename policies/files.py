@@ -147,6 +147,8 @@ def _said(problem: ErrorDetails, record: type[BaseModel]) -> str:
         case "literal_error":
             names = re.findall("'([^']*)'", problem["ctx"]["expected"])
             return f"{problem['msg']}{nearest_note(str(problem['input']), names)}"
+        case "model_type" | "model_attributes_type":
+            return "needs names with values, such as {name: value}"
         case "too_short":
             return "needs at least {min_length}, has {actual_length}".format(**problem["ctx"])
         case _:

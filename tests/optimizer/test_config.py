@@ -332,6 +332,7 @@ def test_a_wrong_value_is_named_with_its_file_and_key(override: str, key: str) -
         ("search.space.modes=[]", ["search.space.modes: needs at least 1, has 0"]),
         ("search.space.stores=[]", ["search.space.stores: needs at least 1, has 0"]),
         ("search.space.stores=[context, context]", ["search.space.stores: name each once"]),
+        ("splits=3", ["splits: needs names with values, such as {name: value}"]),
         ("search.proposers=[bayes]", ["search.proposers.0: there is no proposer 'bayes'"]),
         (
             "search.proposers=[bayes, gp, grid]",
