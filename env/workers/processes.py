@@ -17,7 +17,7 @@ from .peer import Handler, Peer, stopping
 from .pool import Start
 from .worker import Setup, Worker
 
-SECONDS_TO_END = 30.0
+SECONDS_TO_END = 60.0
 """In which a worker closes its containers and pages; then it is killed."""
 
 
