@@ -29,6 +29,10 @@ class PolicyError(MnemotuneError, ValueError):
     """Say what is wrong with a memory policy, naming the file and the field."""
 
 
+class TwiceError(ValueError):
+    """A name stands twice in an object."""
+
+
 RETIRED = {
     ("prompts", "answer"): "how a question is put belongs to the environment (the template `answer`)",
     ("read", "budget_tokens"): "one budget holds for all that memory shows: `context_tokens` of the run",
@@ -86,15 +90,20 @@ def parse_policy(text: str, *, where: str) -> MemoryPolicy:
 def _values(text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_each_once)
+    except TwiceError:
+        raise
     except (ValueError, RecursionError):
         return parse_yaml(text)
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object. Raises ValueError where a name stands twice in it, of which YAML's reader says where."""
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError("a name is there twice")
-    return dict(pairs)
+    """Return an object. Raises TwiceError where a name stands twice in it."""
+    values: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in values:
+            raise TwiceError(f"{name!r} is there twice")
+        values[name] = value
+    return values
 
 
 def _policy(values: Any, *, where: str, templates: Templates | None) -> MemoryPolicy:

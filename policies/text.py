@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import Stemmer
 
@@ -35,20 +35,14 @@ STOP_WORDS = frozenset(
 )
 
 
-@lru_cache(maxsize=1 << 10)
-def _word(marks: str) -> re.Pattern[str]:
-    """Return what a word is in a text with these marks."""
-    first, unspaced = rf"[^\W_{_UNSPACED}]", f"[{_UNSPACED}][{marks}]*" if marks else f"[{_UNSPACED}]"
-    letters = f"(?:{first}[{marks}]*)+" if marks else f"{first}+"
-    behind = f"(?:(?!\\d){first}[{marks}]*)+" if marks else f"(?:(?!\\d){first})+"
-    return re.compile(f"{letters}(?:'{behind})?|{unspaced}")
-
-
-def marks(text: str) -> str:
-    """Return the marks of a text that belong to the letter before them, such as vowel signs, each once and sorted."""
-    if text.isascii():
-        return ""
-    return "".join(sorted(filter(is_mark, set(text))))
+@cache
+def _word(*, marked: bool) -> re.Pattern[str]:
+    """Return what a word is, with the marks that belong to letters where there are any."""
+    marks = "".join(filter(is_mark, map(chr, range(0x300, 0x20000)))) if marked else ""
+    own = f"[{marks}]*" if marked else ""
+    letter = rf"[^\W_{_UNSPACED}]"
+    letters, behind = (f"(?:{each}{own})+" if marked else f"(?:{each})+" for each in (letter, rf"(?!\d){letter}"))
+    return re.compile(f"{letters}(?:'{behind})?|[{_UNSPACED}]{own}")
 
 
 def is_mark(character: str) -> bool:
@@ -87,7 +81,8 @@ def words_in_order(text: str) -> list[str]:
     Any script has words. A Chinese or Japanese character is one.
     """
     plain = composed(_THOUSANDS.sub("", text.lower().replace("_", " ").replace("\u2019", "'")))
-    return _word(marks(plain)).findall(plain)
+    marked = not plain.isascii() and any(map(is_mark, plain))
+    return _word(marked=marked).findall(plain)
 
 
 @lru_cache(maxsize=1 << 12)

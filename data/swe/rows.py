@@ -43,7 +43,7 @@ class SweRow(BaseModel):
     problem_statement: Text
     patch: Text
     test_patch: str = ""
-    base_commit: str = Field(default="", pattern=r"^([A-Za-z0-9][A-Za-z0-9._/-]*)?$", max_length=200)
+    base_commit: str | None = Field(default=None, pattern=r"^([A-Za-z0-9][A-Za-z0-9._/-]*)?$", max_length=200)
     fail_to_pass: Names = Field(alias="FAIL_TO_PASS", min_length=1)
     pass_to_pass: Names = Field(alias="PASS_TO_PASS")
     image_name: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9._/:@-]*$", max_length=250)
@@ -79,5 +79,5 @@ def task_of(row: Any, *, where: str) -> SweTask:
         pass_to_pass=read.pass_to_pass,
         test_patch=read.test_patch,
         image=image_of(read),
-        base=read.base_commit,
+        base=read.base_commit or "",
     )

@@ -52,8 +52,9 @@ def run_of_tests(task: SweTask) -> str:
 def _with_tests(task: SweTask) -> str:
     if task.test_patch:
         changed = dict.fromkeys(re.findall(r"^[+-]{3} [ab]/(.+?)\t?$", task.test_patch, re.MULTILINE))
-        base = shlex.quote(task.base or "HEAD")
-        reset = f'for f in {shlex.join(changed)}; do git checkout -q {base} -- "$f" 2>/dev/null || rm -f "$f"; done'
+        base = f"base=$(git rev-parse -q --verify {shlex.quote((task.base or 'HEAD') + '^{commit}')} || echo HEAD)"
+        back = 'git checkout -q "$base" -- "$f" 2>/dev/null || rm -f "$f"'
+        reset = f"{base}; for f in {shlex.join(changed)}; do {back}; done"
         return f"{reset}; printf %s {shlex.quote(task.test_patch)} | git apply - && "
     named = shlex.split(task.test_command)
     kept = {path: text for path, text in task.files.items() if path in named or _is_test(PurePosixPath(path))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from datetime import UTC, datetime, timedelta
 
 from ...data.chunks import BYTES_PER_TOKEN, MOST_CHUNK_TOKENS, chunks
@@ -17,10 +18,11 @@ KILLED = 137
 """The exit status of what was ended by the engine, or by the system for its memory."""
 UNORDERED = re.compile(r"(?:find|grep (?:-\w+ )*-\w*[rR]\w*)(?: [^|;&<>`$\n]*)?")
 """A command by itself whose lines come as a file system has its files."""
-ORDERED = re.compile(
-    r" -(?:exec|execdir|ok|okdir|printf)\b| -[A-Za-z]*[ABCh]| -\d| --(?:\w+-context|context|no-filename)"
-)
-"""Its options with which a line means something by those around it."""
+ORDERED = {
+    "find": re.compile(r"-(?:exec|execdir|ok|okdir|printf)"),
+    "grep": re.compile(r"-(?:\d+|[A-Za-z]*[ABCh]\d*)|--(?:(?:after-|before-)?context|no-filename)(?:=.*)?"),
+}
+"""Their options with which a line means something by those around it."""
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?"
 _ZONE = r"(?: ?(?:Z|UTC|[+-]\d{2}:?\d{2}))?"
 _STEADY = (
@@ -42,7 +44,7 @@ def seen(command: str, output: bytes, *, status: int, most: int, now: datetime) 
     if status == KILLED:
         output = b""  # how much of it came through is chance
     text = steady(output[:most].decode("utf-8", "replace"), now).strip("\n")
-    if UNORDERED.fullmatch(command.strip()) and not ORDERED.search(command):
+    if _is_unordered(command.strip()):
         text = "\n".join(sorted(text.split("\n")))
     ends = [f"[cut after {most} bytes]"] if len(output) > most else []
     if status == KILLED:
@@ -50,6 +52,16 @@ def seen(command: str, output: bytes, *, status: int, most: int, now: datetime) 
     if status:
         ends.append(f"[exit status {status}]")
     return "\n".join([cut(text), *ends]).strip("\n") or "[no output]"
+
+
+def _is_unordered(command: str) -> bool:
+    if not UNORDERED.fullmatch(command):
+        return False
+    try:
+        name, *words = shlex.split(command)
+    except ValueError:  # a quotation is open
+        return False
+    return not any(map(ORDERED[name].fullmatch, words))
 
 
 def is_well(text: str) -> bool:

@@ -25,6 +25,8 @@ MOST_IN_A_TALK = 10
 """Exchanges of a dialogue that the customer only begins."""
 MOST_CUSTOMER_CALLS = 4
 """Tools that the customer calls before an answer."""
+_NUMBER = re.compile(r"(?:0|[1-9]\d*)(?:\.\d+)?")
+"""One that is no code: those may begin with zeros."""
 DONE = "DONE"
 """What the customer says who has nothing to add."""
 
@@ -126,9 +128,11 @@ class Talk:
 
 
 def _is_said(reply: str, value: str) -> bool:
-    """Tell whether a reply tells a value, whatever the letters' case and the commas in it, as rewards have it."""
+    """Tell whether a reply tells a value, whatever the letters' case and the commas in it; numbers count as such."""
     told, wanted = (text.lower().replace(",", "") for text in (reply, value))
-    return re.search(rf"(?<!\w){re.escape(wanted)}(?!\w|\.\d)", told) is not None
+    if _NUMBER.fullmatch(wanted):
+        return float(wanted) in map(float, _NUMBER.findall(told))
+    return re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", told) is not None
 
 
 def _used(call: Call, path: Sequence[str | int], right: Any) -> Any:

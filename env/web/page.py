@@ -44,7 +44,8 @@ _POINT = """(element) => {
     let hit = document.elementFromPoint(...at);
     while (hit?.shadowRoot?.elementFromPoint(...at) && hit.shadowRoot.elementFromPoint(...at) !== hit)
       hit = hit.shadowRoot.elementFromPoint(...at);
-    if (hit && (element.contains(hit) || hit.contains(element) && hit.tagName === "LABEL" || hit.control === element ||
+    if (hit && (element.contains(hit) || hit.contains(element) && hit.tagName === "LABEL" ||
+        hit.closest("label")?.control === element ||
         element.getRootNode().host === hit || element.shadowRoot?.contains(hit)))
       return at;
     over = hit ? (hit.innerText ?? "").replace(/\\s+/g, " ").trim().slice(0, 60) : over;

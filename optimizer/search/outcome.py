@@ -96,9 +96,9 @@ class Outcome:
 
     @property
     def untested(self) -> list[str]:
-        """Policies that a sealed test which was stopped lacks; empty before it has begun, and once it is over."""
+        """Policies that the sealed test lacks; empty while the search is not over, and once the test is."""
         test = self.test
-        if not test.rows or test.done:
+        if self.ended is None or test.done:
             return []
         every = dict.fromkeys((EVOLVED, SEED, WINDOW, *self.config.baselines))
         return [name for name in every if name not in test.rows]

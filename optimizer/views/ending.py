@@ -42,6 +42,8 @@ def not_over(outcome: Outcome) -> list[str]:
         best = outcome.study.best.number if outcome.study.trials else 0
         so_far = f"trial {best}" if best else "the seed policy"
         return [f"The search is not over, and the best policy so far is {so_far}; {_going_on(outcome.folder)}"]
+    if outcome.untested and not outcome.test.rows:
+        return [f"The search is over, and its sealed test is not; {_going_on(outcome.folder)}"]
     if outcome.untested and not outcome.test.problem:
         lacking = ", ".join(outcome.untested)
         return [f"The sealed test is not over: {lacking} could not be tested yet; {_going_on(outcome.folder)}"]

@@ -21,7 +21,7 @@ from ...policies.lm.ledger import merged
 from ...policies.lm.prices import Prices
 from ..config import dump_config
 from ..models import embedder_remark, price_of
-from ..objectives import dollars
+from ..objectives import Objective, dollars
 from ..search.front import NEARLY_ALL, Placed, cheaper, placed
 from ..search.listener import Listener
 from ..search.origin import origins_of
@@ -51,6 +51,8 @@ from .table import (
     with_interval,
 )
 
+RIVALS = {SEED: "the seed policy", WINDOW: f"the {WINDOW}"}
+"""What an evolved policy has to be better than."""
 ENDS = ("not new or not valid", "screened out", "lost the race", "not confirmed on validation", "accepted")
 """How far a candidate comes."""
 MOST_BYTES = 4_900_000
@@ -144,7 +146,7 @@ def render_report(outcome: Outcome) -> str:
         front=outcome.front,
         recommended=None
         if best is None
-        else recommended(placed(trials), best, trials[0], compared=aim.compared, noun=track.noun, test=test),
+        else recommended(placed(trials), best, trials[0], aim=aim, noun=track.noun, test=test),
         seed=SEED,
         evolved=EVOLVED,
         window=WINDOW,
@@ -228,16 +230,17 @@ def reader_rows(rows: Rows) -> dict[str, list[str]]:
 
 
 def recommended(
-    places: Sequence[Placed], best: Trial, seed: Trial, *, compared: str, noun: str, test: SealedTest
+    places: Sequence[Placed], best: Trial, seed: Trial, *, aim: Objective, noun: str, test: SealedTest
 ) -> str:
     """Say which policy to take where tokens count; nothing where that is not known, or the seed policy is the best.
 
     Nothing is recommended that the sealed test does not show to be better than the seed policy and the window.
     """
-    unsure = [other for other in (SEED, WINDOW) if test.difference_from(other).low <= 0]
+    beyond = test.evidence_beyond if aim.by_evidence else test.difference_from
+    unsure = [words for other, words in RIVALS.items() if not beyond(other).low > 0]
     if unsure and best.policy != seed.policy:
-        others = " and ".join({SEED: "the seed policy", WINDOW: f"the {WINDOW}"}[other] for other in unsure)
-        return f"No policy is recommended: the sealed test does not show that the evolved one is better than {others}."
+        rivals, shown = " and ".join(unsure), "does not show" if test.done else "has not shown yet"
+        return f"No policy is recommended: the sealed test {shown} that the evolved one is better than {rivals}."
     less, known = cheaper(places, best, seed), next((p for p in places if p.trial.policy == best.policy), None)
     if known is None or best.policy == seed.policy:
         return ""
@@ -248,8 +251,8 @@ def recommended(
     lead = paired_difference(less.trial.train, known.trial.train)
     return (
         f"Where tokens count, take trial {less.trial.number}: {number(less.score)} at {less.cost:,.0f} tokens a turn. "
-        f"Else take {whole}. Their difference in {compared} is {with_interval(lead)}, paired. No sealed test has seen "
-        f"trial {less.trial.number}."
+        f"Else take {whole}. Their difference in {aim.compared} is {with_interval(lead)}, paired. "
+        f"No sealed test has seen trial {less.trial.number}."
     )
 
 

@@ -29,6 +29,8 @@ from .vectors import KeptVectors
 
 MOST_OPEN = 256
 """Users whose memories stay in the process, the last used ones; others are read again from the file."""
+STALE = -1
+"""No version of a user's memory: what has it is read again."""
 HARMLESS = Request((Message("user", 'Reply with {"facts": []}, a JSON object.'),), role="write", form=FACTS)
 
 __all__ = ["MemoryStore", "StoreError", "UserMemory"]
@@ -67,8 +69,8 @@ class MemoryStore:
         self._embedder = embedder
         savable(open_memory(policy, self._model, embedder))
         self._rows = Rows(path)
-        self._refused: set[str] = set()
-        """Users whose last write the model has refused."""
+        self._refused: dict[str, object] = {}
+        """By user, which messages the model has refused last, where it has written none since."""
         self._per_loop = PerLoop(OrderedDict[tuple[str, str], _Open])
 
     def memory(self, user: str) -> UserMemory:
@@ -136,7 +138,8 @@ class MemoryStore:
         return opened
 
     def _close(self, user: str, key: str) -> None:
-        self._per_loop.here().pop((user, key), None)
+        if (opened := self._per_loop.here().get((user, key))) is not None:
+            opened.version = STALE
 
 
 @dataclass(slots=True)
@@ -289,8 +292,8 @@ class UserMemory:
             try:
                 events += await self._written(messages, waiting=row) or []
             except Refused as error:
-                self._rows.drop_waiting(self.user, row)
-                self._tell_lost(messages, error)
+                if self._rows.drop_waiting(self.user, row):
+                    self._tell_lost(messages, error)
         return events
 
     async def _written(self, messages: Sequence[Message], *, waiting: int | None) -> list[MemoryEvent] | None:
@@ -299,14 +302,14 @@ class UserMemory:
             events = await self._attempt(messages, waiting=waiting)
         except Refused as error:
             await self.store.ask_harmless()
-            if self.user not in self.store._refused:
-                self.store._refused.add(self.user)
+            which = object() if waiting is None else waiting
+            if self.store._refused.setdefault(self.user, which) == which:
                 raise
             if dropped := await self._drop_buffer():
                 self._tell_lost(dropped, error)
             events = await self._attempt(messages, waiting=waiting)
         if events:
-            self.store._refused.discard(self.user)
+            self.store._refused.pop(self.user, None)
         return events
 
     def _tell_lost(self, messages: Sequence[Message], error: Refused) -> None:

@@ -230,4 +230,4 @@ def test_what_would_mean_something_else_than_it_says_is_refused(more: str, probl
 
 def test_a_name_that_stands_twice_in_json_is_refused_too() -> None:
     with pytest.raises(PolicyError, match="'mode' is there twice"):
-        parse_policy('{"write": {"mode": "none", "mode": "facts"}}', where="p.json")
+        parse_policy('{\n\t"write": {"mode": "none", "mode": "facts"}}', where="p.json")

@@ -46,7 +46,7 @@ class Registry:
         linked = []
         for alias, policy in ((SEED, seed), (BEST, best)):
             for part, text in _texts(policy):
-                name = f"{NO_NAME.sub('-', outcome.folder.name)}.{part}"
+                name = f"{_name_of(outcome.folder.name)}.{part}"
                 if (name, text) not in versions:
                     registered = self._client.register_prompt(name, text, commit_message=alias, tags=self._tags)
                     versions[name, text] = str(registered.version)
@@ -78,6 +78,12 @@ class Registry:
 
     def _versions(self) -> list[ModelVersion]:
         return list(self._client.search_model_versions(self._ours))
+
+
+def _name_of(folder: str) -> str:
+    """Return a folder's name as MLflow takes it, which no other folder has."""
+    name = NO_NAME.sub("-", folder)
+    return name if name == folder else f"{name}-{md5(folder.encode(), usedforsecurity=False).hexdigest()[:6]}"
 
 
 def _wait_for_links() -> None:

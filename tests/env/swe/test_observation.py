@@ -80,8 +80,15 @@ def test_files_come_in_one_order_where_a_command_only_lists_them() -> None:
     def of(command: str) -> str:
         return seen(command, b"./b\n./a\n", status=0, most=100, now=NOW)
 
-    assert of("find . -name '*.py'") == of("grep -rn x src") == of("grep -i -R x") == "./a\n./b"
-    for command in ("find . -name '*.py' -exec cat {} +", "grep -rn -A5 x src", "grep -rh x", "grep -rnC2 x"):
+    for command in (
+        "find . -name '*.py'",
+        "find . -maxdepth 2 -mtime -1 -not -path './.git/*'",
+        "grep -rn x src",
+        "grep -i -R x",
+        "grep -rn 'a -Bar' .",
+    ):
+        assert of(command) == "./a\n./b", command
+    for command in ("find . -name '*.py' -exec cat {} +", "grep -rn -A5 x src", "grep -rh x", "grep -r x --context=2"):
         assert of(command) == "./b\n./a"
     assert of("find . | head") == of("grep x file") == of("find . -exec cat {} \\; ; ls") == "./b\n./a"
 

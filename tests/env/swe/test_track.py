@@ -202,10 +202,12 @@ def test_tests_that_a_row_brings_replace_what_an_agent_has_made_of_them(task: Sw
         done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True)
         assert done.stdout == "more\nnew\n"
     git("commit", "-q", "-a", "-m", "weakened")
-    at_first = replace(row, pass_to_pass=("test old.txt",), base=git("rev-parse", "HEAD~1").strip())
-    done = subprocess.run(
-        ["sh", "-c", run_of_tests(at_first)], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    for base, shown in ((git("rev-parse", "HEAD~1").strip(), 0), ("0123456", 1)):
+        command = run_of_tests(replace(row, pass_to_pass=("test old.txt",), base=base))
+        done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, "test old.txt" in git("ls-files")) == (shown, True), "a base that is not there is HEAD"
+    command = run_of_tests(replace(row, pass_to_pass=("test old.txt",), base=git("rev-parse", "HEAD~1").strip()))
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "more\nnew\n", "also after a commit of the agent's"
 
 

@@ -284,6 +284,11 @@ class TestModelToolsTrack(ModelTrackConformance):
         ("100", "The fee is $1100.", False),
         ("100", "The fee is $100.50.", False),
         ("100", "The fee is 100.", True),
+        ("45.5", "Your refund is $45.50.", True),
+        ("150", "That makes $150.00.", True),
+        ("5", "You have 5GB left.", True),
+        ("0042", "Your code is 42.", False),
+        ("0042", "Your code is 0042.", True),
     ],
 )
 def test_a_reply_tells_a_value_where_the_reward_would_hear_it(

@@ -238,6 +238,8 @@ FORM = """
 <label>Fixed <input readonly value="x"></label>
 <div style="position: relative; height: 40px"><label>Under <input oninput="tell('typed')"></label>
 <div style="position: absolute; inset: 0; background: white">Curtain</div></div>
+<label style="position: relative; display: block"><input oninput="tell('named')" style="width: 200px">
+<span style="position: absolute; inset: 0; width: 200px">Name</span></label>
 <a href="/data.csv">Export</a> <a href="/none">Nothing</a>
 <script>const tell = (text) => (said.textContent = text);</script>
 """
@@ -256,6 +258,12 @@ async def test_what_a_person_could_not_do_in_a_form_is_said_and_not_done(tmp_pat
         ('textbox "Fixed" is read-only.',),
     ]
     assert not any(line.startswith("status") for outline in shown for line in outline.lines)
+
+
+async def test_a_field_under_its_own_label_can_be_typed_into(tmp_path: Path) -> None:
+    (typed,) = await seen(app_task(tmp_path, FORM), 'type textbox "Name": "Ann"')
+    assert typed.notes == ()
+    assert "status: named" in typed.lines
 
 
 async def test_several_options_of_a_list_can_be_chosen_one_after_another(tmp_path: Path) -> None:

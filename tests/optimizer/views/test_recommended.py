@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from mnemotune.env import Summary
 from mnemotune.env.cost import TurnCost
+from mnemotune.optimizer.objectives import OBJECTIVES
 from mnemotune.optimizer.search.front import placed
 from mnemotune.optimizer.search.sealed import SealedTest
 from mnemotune.optimizer.views.report import recommended
@@ -15,7 +17,8 @@ def sealed(*, evolved: float) -> SealedTest:
     """Return a sealed test in which seed and window have 0.1 with everybody."""
     scores = {"evolved": evolved, "seed": 0.1, "window": 0.1}
     return SealedTest(
-        {name: Summary(policy=name, by_group={"ann": x, "bob": x + 0.01, "cat": x}) for name, x in scores.items()}
+        {name: Summary(policy=name, by_group={"ann": x, "bob": x + 0.01, "cat": x}) for name, x in scores.items()},
+        done=True,
     )
 
 
@@ -31,7 +34,7 @@ def told(kit: Any, *trials: tuple[float, float], test: SealedTest | None = None)
         for place, (score, cost) in enumerate(trials)
     ]
     test = sealed(evolved=0.5) if test is None else test
-    return recommended(placed(made), made[1], made[0], compared="memory score", noun="user", test=test)
+    return recommended(placed(made), made[1], made[0], aim=OBJECTIVES.get("score"), noun="user", test=test)
 
 
 def test_a_policy_that_keeps_the_gain_for_less_is_recommended_with_the_difference(kit: Any) -> None:
@@ -48,12 +51,12 @@ def test_where_none_keeps_the_gain_the_evolved_policy_is_recommended(kit: Any) -
 
 def test_nothing_is_recommended_where_the_seed_policy_is_the_best(kit: Any) -> None:
     seed = kit.trial(summary=Summary(policy="", per_turn=TurnCost(1.0, 500.0, 0.0)))
-    assert recommended(placed([seed]), seed, seed, compared="memory score", noun="user", test=SealedTest()) == ""
+    assert recommended(placed([seed]), seed, seed, aim=OBJECTIVES.get("score"), noun="user", test=SealedTest()) == ""
 
 
 def test_nothing_is_recommended_where_costs_are_not_known(kit: Any) -> None:
-    best = kit.trial(1, policy=kit.policy(1))
-    assert recommended([], best, kit.trial(), compared="memory score", noun="user", test=SealedTest()) == ""
+    best, test = kit.trial(1, policy=kit.policy(1)), sealed(evolved=0.5)
+    assert recommended([], best, kit.trial(), aim=OBJECTIVES.get("score"), noun="user", test=test) == ""
 
 
 def test_nothing_is_recommended_that_the_sealed_test_does_not_show_to_be_better(kit: Any) -> None:
@@ -62,3 +65,23 @@ def test_nothing_is_recommended_that_the_sealed_test_does_not_show_to_be_better(
         "No policy is recommended: the sealed test does not show that the evolved one is better than the seed policy"
         " and the window."
     )
+
+
+def test_nothing_is_recommended_before_the_sealed_test_is_over(kit: Any) -> None:
+    whole = sealed(evolved=0.5)
+    begun = replace(whole, rows={"evolved": whole.rows["evolved"], "seed": whole.rows["seed"]}, done=False)
+    for test, rivals in ((SealedTest(), "the seed policy and the window"), (begun, "the window")):
+        text = told(kit, (0.1, 500), (0.5, 5000), test=test)
+        assert text.endswith(f"has not shown yet that the evolved one is better than {rivals}.")
+
+
+def test_where_evidence_is_compared_it_is_what_recommends(kit: Any) -> None:
+    evidence = {"evolved": 0.9, "seed": 0.2, "window": 0.2}
+    rows = {
+        name: replace(row, evidence_by_group={"ann": evidence[name], "bob": evidence[name] + 0.01})
+        for name, row in sealed(evolved=0.1).rows.items()
+    }
+    best, seed = kit.trial(1, policy=kit.policy(1)), kit.trial()
+    given = {"noun": "user", "test": SealedTest(rows, done=True)}
+    assert recommended([], best, seed, aim=OBJECTIVES.get("score"), **given).startswith("No policy is recommended")
+    assert recommended([], best, seed, aim=OBJECTIVES.get("evidence-alone"), **given) == ""
