@@ -17,6 +17,7 @@ def report_command(run: Annotated[Path, typer.Argument(help="A run folder, or it
     Example: mnemotune report runs/quickstart-001
     """
     from ..search.listener import Listener
+    from ..search.outcome import open_run
     from ..search.place import is_at_work
     from ..search.run import refresh
     from ..views.report import ReportWriter
@@ -24,7 +25,7 @@ def report_command(run: Annotated[Path, typer.Argument(help="A run folder, or it
 
     folder, tell = run_folder(run), partial(typer.echo, err=True)
     listeners: list[Listener] = [ReportWriter()]
-    if is_at_work(folder):
+    if is_at_work(folder, open_run(folder).config.storage):
         tell(f"{folder}: another process is at work on this run, and shows it in MLflow itself")
     else:
         listeners.append(Tracker(tell=tell))

@@ -56,15 +56,18 @@ def alone_in(folder: Path, storage: Storage | None) -> Iterator[tuple[Lock | Non
             before = {path for path in folder.iterdir() if had_lock or path.name != ".lock"}
             undo.callback(_remove_new, folder, before, was_there=was_there)
             if storage is not None:
-                lock = stack.enter_context(closing(Lock(storage.whole_url, f"mnemotune {storage.study}")))
+                lock = stack.enter_context(closing(Lock(storage.whole_url, lock_name(storage))))
         except (Timeout, Taken):
             raise ConfigError(f"{folder}: another process is at work on this run") from None
         yield lock, undo.pop_all
 
 
-def is_at_work(folder: Path) -> bool:
-    """Tell whether a process is at work on the run in a folder."""
-    lock = folder / ".lock"
+def is_at_work(folder: Path, storage: Storage | None) -> bool:
+    """Tell whether a process is at work on the run in a folder, on any machine where a database has the study."""
+    return _is_locked(folder / ".lock") or (storage is not None and _is_taken(storage))
+
+
+def _is_locked(lock: Path) -> bool:
     if not lock.is_file():
         return False
     try:
@@ -74,6 +77,19 @@ def is_at_work(folder: Path) -> bool:
         return True
     except OSError:  # nothing can be written there
         return False
+
+
+def _is_taken(storage: Storage) -> bool:
+    try:
+        with closing(Lock(storage.whole_url, lock_name(storage))):
+            return False
+    except Taken:
+        return True
+
+
+def lock_name(storage: Storage) -> str:
+    """Return what the lock of a study is called in its database."""
+    return f"mnemotune {storage.study}"
 
 
 def check_database(file: Path, *, name: str) -> None:

@@ -41,17 +41,18 @@ def not_over(outcome: Outcome) -> list[str]:
     if outcome.ended is None:
         best = outcome.study.best.number if outcome.study.trials else 0
         so_far = f"trial {best}" if best else "the seed policy"
-        return [f"The search is not over, and the best policy so far is {so_far}; {_going_on(outcome.folder)}"]
+        return [f"The search is not over, and the best policy so far is {so_far}; {_going_on(outcome)}"]
     if outcome.untested and not outcome.test.rows:
-        return [f"The search is over, and its sealed test is not; {_going_on(outcome.folder)}"]
+        return [f"The search is over, and its sealed test is not; {_going_on(outcome)}"]
     if outcome.untested and not outcome.test.problem:
         lacking = ", ".join(outcome.untested)
-        return [f"The sealed test is not over: {lacking} could not be tested yet; {_going_on(outcome.folder)}"]
+        return [f"The sealed test is not over: {lacking} could not be tested yet; {_going_on(outcome)}"]
     return []
 
 
-def _going_on(folder: Path) -> str:
-    return "a process is at work on it" if is_at_work(folder) else how_to_go_on(folder)
+def _going_on(outcome: Outcome) -> str:
+    at_work = is_at_work(outcome.folder, outcome.config.storage)
+    return "a process is at work on it" if at_work else how_to_go_on(outcome.folder)
 
 
 def show(outcome: Outcome) -> None:

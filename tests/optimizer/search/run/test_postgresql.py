@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from mnemotune.data.errors import TryLater
 from mnemotune.optimizer.config import Config, ConfigError, load_config
 from mnemotune.optimizer.forget import FORGOTTEN, forget_in_run
 from mnemotune.optimizer.search.outcome import Outcome, holds_run, open_run
+from mnemotune.optimizer.search.place import is_at_work, lock_name
 from mnemotune.policies.lm import postgres
 from mnemotune.policies.lm.postgres import DatabaseError, DatabaseSilent, Lock, Taken
 from postgresql import Server
@@ -153,6 +154,15 @@ def test_a_login_that_is_not_known_any_more_is_asked_for(begun: Path, monkeypatc
     monkeypatch.delenv("MNEMOTUNE_STORAGE")
     with pytest.raises(DatabaseError, match="is not written down: set MNEMOTUNE_STORAGE"):
         open_run(begun)
+
+
+def test_a_run_at_work_on_another_machine_is_seen_to_be(begun: Path, url: str) -> None:
+    storage = open_run(begun).config.storage
+    assert storage is not None
+    assert not is_at_work(begun, storage)
+    with closing(Lock(url, lock_name(storage))):
+        assert is_at_work(begun, storage)
+    assert not is_at_work(begun, storage)
 
 
 @pytest.mark.parametrize("what", ["password", "port", "database"])
