@@ -276,14 +276,10 @@ class Loop:
             return _ended(trial, "race", f"it leads, but not clearly over trial {self.study.best.number}: {ahead}")
         looks = [earlier.generation for earlier in self.study.trials if earlier.decided_at == "validate"]
         if trial.generation < (looks[-1] + GENERATIONS_BETWEEN_LOOKS if looks else NO_LOOK_BEFORE):
-            when = f"the last look was in generation {looks[-1]}" if looks else self._no_look_yet()
+            before = f"no look before generation {NO_LOOK_BEFORE}"
+            when = f"the last look was in generation {looks[-1]}" if looks else before
             return _ended(trial, "race", f"it leads; {when}: {ahead}")
         return await self._look(trial, policy, last=False)
-
-    def _no_look_yet(self) -> str:
-        if self.search.generations < NO_LOOK_BEFORE:
-            return "it is looked at when the search ends"
-        return f"no look before generation {NO_LOOK_BEFORE}"
 
     def _parent(self, trial: Trial) -> Trial:
         """Return the parent that a trial has to beat; where it is over a limit, its nearest ancestor that is not."""
