@@ -7,16 +7,25 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def cleaned(value: Any) -> Any:
-    """Return a JSON value without keys that have no value, and with ``?`` for half characters.
+def whole(value: Any) -> Any:
+    """Return a JSON value with ``?`` for half characters, which no file can hold."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [whole(part) for part in value]
+    return {whole(key): whole(part) for key, part in value.items()} if isinstance(value, dict) else value
 
-    A table has a column's every key in each of its rows; half characters can be neither sent nor stored.
-    """
+
+def without_nulls(value: Any) -> Any:
+    """Return a value without the keys that have none: a table has a column's every key in each of its rows."""
     if isinstance(value, Mapping):
-        return {cleaned(key): cleaned(inner) for key, inner in value.items() if inner is not None}
-    if isinstance(value, list | tuple):
-        return [cleaned(inner) for inner in value]
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+        return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
+    return [without_nulls(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def cleaned(value: Any) -> Any:
+    """Return a JSON value without keys that have no value, and with ``?`` for half characters."""
+    return whole(without_nulls(value))
 
 
 def parsed(value: Any) -> Any:

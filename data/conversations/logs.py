@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..foreign import whole
 from ..row_files import rows_of
 from .message import IDS, TALKS, TIMES, USERS, About, Logged, message_of, text_of
-from .omissions import Omissions, whole
+from .omissions import Omissions
 from .runs import is_inner, messages_of_runs
 from .times import time_of
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..foreign import whole
 from ..task import TaskError
 
 
@@ -53,12 +54,3 @@ def text_of_field(row: Any, name: str) -> str:
     if not text.strip():
         raise ValueError(f"{name}: is empty")
     return text
-
-
-def whole(value: Any) -> Any:
-    """Return a JSON value with ``?`` for half characters, which no file can hold."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, list):
-        return [whole(part) for part in value]
-    return {whole(key): whole(part) for key, part in value.items()} if isinstance(value, dict) else value

@@ -159,9 +159,9 @@ class CheckoutWorld:
         database = self._environment.tools.db
         users = getattr(database, "users", None)
         if isinstance(users, dict):
-            return next((name for name in users if _names(text, name)), None)
+            return next((name for name in users if stands_in(text, name)), None)
         others = ((c.customer_id, c.phone_number) for c in getattr(database, "customers", ()))
-        return next((name for name, phone in others if _names(text, name) or _names(text, phone)), None)
+        return next((name for name, phone in others if stands_in(text, name) or stands_in(text, phone)), None)
 
     @property
     def hashes(self) -> tuple[str, str]:
@@ -229,5 +229,6 @@ def _is_checkout(path: Path) -> bool:
     return (path / "src" / PACKAGE).is_dir() and (path / "data" / "tau2" / "domains").is_dir()
 
 
-def _names(text: str, name: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
+def stands_in(text: str, value: str) -> bool:
+    """Tell whether a value stands in a text, and is no part of a longer word."""
+    return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from .plot import Known, Plot, Told
 from .row import Action, Criteria, Requestor, Row
 from .task import Path as Place
 from .task import ToolsTask, value_at
-from .tau2 import CheckoutWorld, open_checkout
+from .tau2 import CheckoutWorld, open_checkout, stands_in
 from .world import Result, ToolError
 
 LEAST_CHARACTERS = 3
@@ -227,4 +226,4 @@ def _ordinal(place: int) -> str:
 
 
 def _is_said(script: str, value: str) -> bool:
-    return len(value) <= MOST_VALUE and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", script) is not None
+    return len(value) <= MOST_VALUE and stands_in(script, value)

@@ -11,6 +11,7 @@ from ...data.chunks import chunks
 from ...data.task import Check
 from ...data.tools.observation import as_json, observed
 from ...data.tools.task import Step, ToolsTask, like, value_at
+from ...data.tools.tau2 import stands_in
 from ...policies.lm import LanguageModel, LanguageModelError, Message, Refused, Request
 from ...policies.prompts import Templates, render
 from ...policies.text import whole
@@ -132,7 +133,7 @@ def _is_said(reply: str, value: str) -> bool:
     told, wanted = (text.lower().replace(",", "") for text in (reply, value))
     if _NUMBER.fullmatch(wanted):
         return float(wanted) in map(float, _NUMBER.findall(told))
-    return re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", told) is not None
+    return stands_in(told, wanted)
 
 
 def _used(call: Call, path: Sequence[str | int], right: Any) -> Any:

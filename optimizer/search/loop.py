@@ -304,7 +304,7 @@ class Loop:
         if not gain.mean > 0:  # also when there is nothing to compare
             return f"no better: {against}"
         if not beats(trial, first):
-            return f"a higher mean, but not than trial {first.number}: {against}"
+            return f"above its parent, but not above trial {first.number}: {against}"
         return ""
 
     async def _look(self, trial: Trial, policy: MemoryPolicy, *, last: bool) -> Trial:

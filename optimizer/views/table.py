@@ -266,11 +266,6 @@ def usd_cell(usd: float | None, *, times: int = 1) -> str:
     return "not known" if usd is None else f"${times * usd:,.2f}"
 
 
-def counted(things: int, noun: str) -> str:
-    """Write a number of things."""
-    return f"{things:,} {noun}" if things == 1 else f"{things:,} {noun}s"
-
-
 def people(groups: int, noun: str) -> str:
     """Write a number of groups under the name that the track gives them."""
     return f"{groups} {noun}" if groups == 1 else f"{groups} {noun}s"

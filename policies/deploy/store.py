@@ -137,7 +137,8 @@ class MemoryStore:
             del here[unused]
         return opened
 
-    def _close(self, user: str, key: str) -> None:
+    def _read_again(self, user: str, key: str) -> None:
+        """Have the next call read a user's memory from the file."""
         if (opened := self._per_loop.here().get((user, key))) is not None:
             opened.version = STALE
 
@@ -282,7 +283,7 @@ class UserMemory:
         try:
             yield opened
         except MemoryFault:
-            self.store._close(self.user, self._key)
+            self.store._read_again(self.user, self._key)
             raise
 
     async def _catch_up(self) -> list[MemoryEvent]:
@@ -297,7 +298,7 @@ class UserMemory:
         return events
 
     async def _written(self, messages: Sequence[Message], *, waiting: int | None) -> list[MemoryEvent] | None:
-        """Attempt it, without the buffer where the model has refused that before. Raises Refused for these messages."""
+        """Attempt it; where other messages were refused just before, once more without the buffer. Raises Refused."""
         try:
             events = await self._attempt(messages, waiting=waiting)
         except Refused as error:

@@ -158,7 +158,7 @@ async def test_a_candidate_must_beat_the_best_too_before_it_is_validated(kit: An
         assert -0.5 < trial.score < 0.95
         assert (trial.decided_at, trial.accepted, trial.validation) == ("race", False, {})
         assert "trial 0" in trial.reason
-        assert "but not than trial 1" in trial.reason
+        assert "but not above trial 1" in trial.reason
 
 
 def watch_races(rig: Any) -> dict[MemoryPolicy, list[int]]:
@@ -199,7 +199,7 @@ async def test_a_candidate_meets_its_parent_and_the_leader_in_one_race_on_the_sa
         assert races[trial.policy] == ([0, 1] if trial.parent == 0 else [1])
         assert (trial.decided_at, trial.led, trial.validation) == ("race", False, {})
         if trial.parent == 0:
-            lost = "left after 3 train users" if block == 3 else "a higher mean, but not than trial 1"
+            lost = "left after 3 train users" if block == 3 else "above its parent, but not above trial 1"
             over_leader = r"-\d\.\d+ \[.*\] over trial 1, " if block == 3 else ""
             assert re.fullmatch(rf"{lost}: {over_leader}\+\d\.\d+ \[.*\] over its parent, trial 0", trial.reason)
     assert len(rig.episodes) == sum(len(trial.train) for trial in trials)
