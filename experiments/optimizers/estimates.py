@@ -44,12 +44,16 @@ class SearchRow:
 
 
 def planned(out: Path, searches: Mapping[str, Mapping[str, Any]]) -> list[Run]:
-    """Return what is to be carried out: searches by name, with what is changed in a config."""
+    """Return what is to be carried out: searches by name, with what is changed in a config.
+
+    Raises ConfigError and the like for one that cannot be run. Each has data of its own.
+    """
     runs = []
     for name, changes in searches.items():
         others = {key: value for key, value in changes.items() if key != "config"}
         config = load_config(changes.get("config", "search.yaml"), overrides=as_overrides(others))
-        runs.append(Run(name, config.search.seed, config, out / slug(name)))
+        run = Run(name, config.search.seed, config, out / slug(name))
+        runs += ready([run], listeners=unseen_listeners)
     return runs
 
 
@@ -78,7 +82,7 @@ def _error(estimated: int, spent: int) -> str:
 
 def main(out: Path) -> None:
     """Carry out what is missing, estimate all, and print the table."""
-    runs = ready(planned(out, yaml.safe_load(SEARCHES.read_text(encoding="utf-8"))), listeners=unseen_listeners)
+    runs = planned(out, yaml.safe_load(SEARCHES.read_text(encoding="utf-8")))
     carry_out(runs, listeners=unseen_listeners, finished=lambda run: print(f"finished: {run.folder}", flush=True))
     print(table([compared(run) for run in runs]))
 

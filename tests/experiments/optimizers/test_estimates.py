@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from mnemotune.experiments.optimizers.estimates import SEARCHES, SearchRow, compared, planned, table
-from mnemotune.optimizer.search.searches import carry_out, ready
+from mnemotune.optimizer.search.searches import carry_out
 from people import write_people
 
 
@@ -16,6 +18,12 @@ def test_every_search_has_a_folder_of_its_own_and_settings_that_are_read(tmp_pat
     runs = planned(tmp_path, searches)
     assert len({run.folder for run in runs}) == len(searches)
     assert [run.seed for run in runs if "seed 11" in run.variant] == [11]
+    assert [run.config.data for run in runs] == [data_of(changes) for changes in searches.values()]
+
+
+def data_of(changes: Mapping[str, Any]) -> str:
+    by_config = {"search.yaml": "base", "quickstart.yaml": "generated:80@4511"}
+    return str(changes.get("data", by_config[changes.get("config", "search.yaml")]))
 
 
 def test_a_search_is_carried_out_once_and_estimated_beside_what_it_spent(tmp_path: Path) -> None:
@@ -29,7 +37,7 @@ def test_a_search_is_carried_out_once_and_estimated_beside_what_it_spent(tmp_pat
         "search.screening": None,
     }
     runs = planned(tmp_path / "out", {"none": smaller})
-    carry_out(ready(runs, listeners=list), listeners=list, finished=lambda _: None)
+    carry_out(runs, listeners=list, finished=lambda _: None)
     [row] = map(compared, runs)
     assert (row.name, row.ended_by) == ("none", "generations")
     assert 0.85 < row.calls[0] / row.calls[1] < 1.15
