@@ -12,6 +12,7 @@ import numpy as np
 from ...data import Splits
 from ...data.task import tasks_of
 from ...env.track import reworded_calls, reworded_role
+from ...policies.files import WINDOW
 from ...policies.lm import CALL_ROLES, CallRole, Limits
 from ...policies.policy import MemoryPolicy
 from ..config import Config, SearchConfig
@@ -23,31 +24,39 @@ from .loop import NO_LOOK_BEFORE
 from .rehearsal import NOTHING, Rehearsal, Taken
 from .screen import PROMOTED, knows, racing
 
-LOST_AT_FIRST, LOST_AT_FIRST_BY_PROMPTS = 0.4, 0.07
+LOST_AT_FIRST, LOST_AT_FIRST_BY_PROMPTS = 0.65, 0.05
 """Shares of candidates that are left after the first users' first periods; prompts alone hardly change those."""
-LOST_ON_THE_WAY = 0.2
+LOST_ON_THE_WAY = 0.27
 """Of the others, the share left after whole lives of fewer than half of the train users."""
-LOST_HALFWAY = 0.65
+LOST_HALFWAY = 0.8
 """Of the others, the share left after half of the train users or more."""
-KNOWN_ALREADY = 0.2
+KNOWN_ALREADY = 0.13
 """Share of proposals that are no new policies, once the broad start is over or where prompts alone change."""
-LOOKS = 1
+ASKED_ANEW, ASKED_ANEW_BY_PROMPTS = 0.8, 0.6
+"""Of what later candidates ask, the share that is charged, beside that of the policies that were rehearsed: the more a
+candidate is like those before it, the more of its requests they have made."""
+LOOKS = 0.35
 """At validation users on the way, where generations enough come."""
 LOOK = 0.9
 """Share of the validation users that a look takes in on the average."""
-LAST_LOOK = 0.8
+LAST_LOOK = 0.7
 """Share of searches whose leader is not accepted already at their end."""
+FINALISTS = 0.65
+"""Policies that a search looks at behind an accepted leader, on the average."""
 PROPOSAL = (1.0, 3000.0, 250.0)
 """Calls, input and output tokens of one proposal of the reflective proposer's."""
 TALKING: frozenset[CallRole] = frozenset({"reply", "user"})
 """The roles that nobody plays where recorded talks are listened to."""
 LEADING = 2 / 3
 """Of the policies that were rehearsed, the better ones that stand for those that a search tries, and finds."""
-BROAD, LATER, FOUND = 1.3, 1.75, 2.0
-"""How many times as many input tokens as those that stand for them take the candidates of a broad start that race, of
-which the better go on, later ones, and the policy that is found: a search goes to where more is kept and shown."""
+BROAD, LATER, FOUND = (1.3, 0.9), (1.75, 0.92), (2.0, 0.98)
+"""What is read by the candidates of a broad start that race, of which the better go on, by later ones, and by the
+policy that is found: how many times as many input tokens as by those that stand for them, since a search goes to where
+more is kept and shown. Where the context has a budget, their share of what the window reads in a call, which fills it.
+"""
 BY_PROMPTS = 1.35
-"""The same of later candidates and what is found where prompts alone change: they make memories longer."""
+"""The same of later candidates and what is found where prompts alone change and the context has no budget: they make
+memories longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +127,12 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> CostEstima
         start = start + rehearsal.takes(config.seed_policy, tasks_of(splits.train[: search.screening.users]))
     planned, first = search.planned, search.broad if search.generations else 0
     looked = float(search.acceptance == "validation" and search.generations > 0) * heard
-    policies, more = _settled(search, rehearsal, FOUND)
+    window = None if config.context_tokens is None else config.compared[WINDOW]
+    stand_ins = _StandIns(search, rehearsal, window)
+    policies, more = stand_ins.of(FOUND)
     fresh = heard * rehearsal.fresh
-    broad = fresh * _broad(search, splits, rehearsal, first)
-    later = fresh * _later(search, splits, rehearsal, planned - first)
+    broad = fresh * _broad(stand_ins, splits, first)
+    later = fresh * _later(stand_ins, splits, planned - first)
     if search.generations >= NO_LOOK_BEFORE:
         later = later + LOOKS * LOOK * (fresh * looked * more * rehearsal.mean(policies, validation))
     money = _Money(config, rehearsal)
@@ -132,9 +143,9 @@ def estimate(config: Config, splits: Splits, rehearsal: Rehearsal) -> CostEstima
         of_later, limit = money.fit(allowance.races, parts["search"], later)
         parts["search"] = parts["search"] + of_later * later
     tried = round(of_broad * first + of_later * (planned - first))
-    if search.broad and tried <= first:
+    if window is None and search.broad and tried <= first:
         policies, more = rehearsal.broad, _reading(1.0)
-    last = LAST_LOOK * fresh * looked * more * rehearsal.mean(policies, validation)
+    last = (LAST_LOOK + FINALISTS) * fresh * looked * more * rehearsal.mean(policies, validation)
     parts["last look"] = money.fit(allowance.search, parts["search"], last)[0] * last
     tested = {config.seed_policy, *config.compared.values()}
     played = sum((rehearsal.takes(policy, test_tasks) for policy in tested), NOTHING)
@@ -158,19 +169,51 @@ def _charged(played: Taken, fresh: Taken, *, policies: int) -> Taken:
     return played * (1 + (policies - 1) * fresh) / policies
 
 
-def _broad(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, candidates: int) -> Taken:
+@dataclass(frozen=True, slots=True)
+class _StandIns:
+    """Who stands for the policies that a search tries and finds, and how many times as much those read."""
+
+    search: SearchConfig
+    rehearsal: Rehearsal
+    window: MemoryPolicy | None
+    """None where the context has no budget."""
+
+    @property
+    def leading(self) -> Sequence[MemoryPolicy]:
+        """The better of the policies that were rehearsed."""
+        every = self.rehearsal.broad
+        return every[: math.ceil(LEADING * len(every))]
+
+    def of(self, when: tuple[float, float]) -> tuple[Sequence[MemoryPolicy], Taken]:
+        """Return who stands for those of ``BROAD``, ``LATER`` or ``FOUND``, and what theirs is to be multiplied by."""
+        if self.search.changes_numbers and not self.search.broad:
+            return self.rehearsal.broad, _reading(1.0)
+        times, share = when
+        if self.window is not None:
+            read = self.rehearsal.read_a_call
+            times = share * read([self.window]) / read(self.leading)
+        elif not self.search.changes_numbers:
+            times = BY_PROMPTS
+        return self.leading, _reading(times)
+
+
+def _broad(stand_ins: _StandIns, splits: Splits, candidates: int) -> Taken:
     """Return what a broad start of so many candidates takes."""
+    search, rehearsal = stand_ins.search, stand_ins.rehearsal
     together = racing(candidates, 0.0 if search.screening is None else search.screening.drop)
-    more = _reading(BROAD if search.racing else 1.0)
-    cost = together * more * race(search, splits, rehearsal, _leading(rehearsal), together=together)
+    policies, more = stand_ins.of(BROAD) if search.racing else (stand_ins.leading, _reading(1.0))
+    cost = together * more * race(search, splits, rehearsal, policies, together=together)
     return cost + _proposing(search, edits_in(search, candidates)) + _screening(search, splits, rehearsal, candidates)
 
 
-def _later(search: SearchConfig, splits: Splits, rehearsal: Rehearsal, candidates: int) -> Taken:
+def _later(stand_ins: _StandIns, splits: Splits, candidates: int) -> Taken:
     """Return what it takes to propose, screen and race so many candidates one by one."""
+    search, rehearsal = stand_ins.search, stand_ins.rehearsal
     dropped = 0.0 if search.screening is None else search.screening.drop * (1 - PROMOTED)
-    policies, more = _settled(search, rehearsal, LATER)
-    racing = (1 - dropped) * (1 - KNOWN_ALREADY) * candidates * more * race(search, splits, rehearsal, policies)
+    policies, more = stand_ins.of(LATER)
+    anew = ASKED_ANEW if search.changes_numbers else ASKED_ANEW_BY_PROMPTS
+    raced = (1 - dropped) * (1 - KNOWN_ALREADY) * candidates
+    racing = raced * anew * more * race(search, splits, rehearsal, policies)
     proposing = _proposing(search, candidates / len(search.at_work))
     return racing + proposing + _screening(search, splits, rehearsal, candidates)
 
@@ -181,17 +224,6 @@ def _proposing(search: SearchConfig, edits: float) -> Taken:
     if "reflective" in search.at_work:
         proposing[CALL_ROLES.index("propose")] = edits * np.array(PROPOSAL)
     return proposing
-
-
-def _leading(rehearsal: Rehearsal) -> Sequence[MemoryPolicy]:
-    return rehearsal.broad[: math.ceil(LEADING * len(rehearsal.broad))]
-
-
-def _settled(search: SearchConfig, rehearsal: Rehearsal, times: float) -> tuple[Sequence[MemoryPolicy], Taken]:
-    """Return who stands for what a search comes to, and how much more that takes: after a broad start ``times``."""
-    if not search.changes_numbers:
-        return rehearsal.broad, _reading(BY_PROMPTS)
-    return (_leading(rehearsal), _reading(times)) if search.broad else (rehearsal.broad, _reading(1.0))
 
 
 def _reading(times: float) -> Taken:

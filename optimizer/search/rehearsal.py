@@ -74,6 +74,12 @@ class Rehearsal:
         """Return the mean cost over policies."""
         return sum((self.takes(policy, tasks, begun=begun) for policy in policies), NOTHING) / len(policies)
 
+    def read_a_call(self, policies: Sequence[MemoryPolicy]) -> float:
+        """Return the mean input tokens of a language model's call, over whole episodes under these policies."""
+        played = np.delete(sum(self.episodes[policy] for policy in policies), CALL_ROLES.index("embed"), axis=0)
+        calls, tokens = played[:, :2].sum(axis=0)
+        return float(tokens / calls)
+
     def bounds(self, tasks: Sequence[Task]) -> Taken:
         """Return the cost of the bounds; zero for a track whose bounds take no calls."""
         calls, here = sum(self.track.bound_calls(task) for task in tasks), self.track.bound_calls(self.task)

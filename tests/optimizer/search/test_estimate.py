@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -147,7 +147,20 @@ def test_without_a_broad_start_all_that_was_rehearsed_stands_for_later_candidate
     told = estimate(configured(*plain), splits, rehearsal)
     candidate = rehearsal.mean(rehearsal.broad, tasks_of(splits.train))
     seed = rehearsal.takes(configured().seed_policy, tasks_of(splits.train)) + rehearsal.bounds(tasks_of(splits.train))
-    assert told.parts["search"] == pytest.approx(seed + 8 * (1 - module.KNOWN_ALREADY) * candidate)
+    new = (1 - module.KNOWN_ALREADY) * module.ASKED_ANEW
+    assert told.parts["search"] == pytest.approx(seed + 8 * new * candidate)
+
+
+@pytest.mark.parametrize("settings", [(), ("search.numbers=false",), ("search.generations=1",)])
+def test_within_a_budget_for_the_context_what_is_found_reads_as_much_as_the_window_which_fills_it(
+    configured: Make, splits: Splits, settings: Sequence[str]
+) -> None:
+    config = configured("context_tokens=150", *settings)
+    rehearsal = unrepeated(asyncio.run(rehearse(config, splits, clock=lambda: 0.0)))
+    found = estimate(config, splits, rehearsal).parts["last look"]
+    window = rehearsal.takes(config.compared["window"], tasks_of(splits.validation))
+    of_found, of_window = (float(taken[:, 1].sum() / taken[:, 0].sum()) for taken in (found, window))
+    assert of_found == pytest.approx(module.FOUND[1] * of_window, rel=0.02)
 
 
 def test_a_screen_that_learned_from_another_model_is_not_counted_on(
@@ -162,7 +175,7 @@ def test_a_screen_that_learned_from_another_model_is_not_counted_on(
     assert calls(estimate(configured("search.screening={}"), splits, rehearsal)) < calls(plain)
 
 
-@pytest.mark.parametrize("limit", [4500, 5000, 6500, 10**9])
+@pytest.mark.parametrize("limit", [4500, 4700, 5000, 10**9])
 def test_calls_stay_within_the_budget_and_grow_with_it_invariant_1(
     configured: Make, splits: Splits, rehearsal: Rehearsal, limit: int
 ) -> None:
@@ -301,5 +314,5 @@ def test_one_user_tells_what_others_take_invariant_2(splits: Splits, rehearsal: 
 
 def test_the_constants_are_shares() -> None:
     lost = [f"LOST_{when}" for when in ("AT_FIRST", "AT_FIRST_BY_PROMPTS", "ON_THE_WAY", "HALFWAY")]
-    for name in (*lost, "KNOWN_ALREADY", "LOOK", "LAST_LOOK", "LEADING"):
+    for name in (*lost, "KNOWN_ALREADY", "ASKED_ANEW", "ASKED_ANEW_BY_PROMPTS", "LOOK", "LAST_LOOK", "LEADING"):
         assert 0 < getattr(module, name) < 1
