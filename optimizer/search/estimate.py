@@ -24,22 +24,22 @@ from .loop import NO_LOOK_BEFORE
 from .rehearsal import NOTHING, Rehearsal, Taken
 from .screen import PROMOTED, knows, racing
 
-LOST_AT_FIRST, LOST_AT_FIRST_BY_PROMPTS = 0.65, 0.05
+LOST_AT_FIRST, LOST_AT_FIRST_BY_PROMPTS = 0.55, 0.05
 """Shares of candidates that are left after the first users' first periods; prompts alone hardly change those."""
-LOST_ON_THE_WAY = 0.27
+LOST_ON_THE_WAY = 0.25
 """Of the others, the share left after whole lives of fewer than half of the train users."""
 LOST_HALFWAY = 0.8
 """Of the others, the share left after half of the train users or more."""
-KNOWN_ALREADY = 0.13
+KNOWN_ALREADY = 0.12
 """Share of proposals that are no new policies, once the broad start is over or where prompts alone change."""
-ASKED_ANEW, ASKED_ANEW_BY_PROMPTS = 0.8, 0.6
+ASKED_ANEW, ASKED_ANEW_BY_PROMPTS = 0.75, 0.55
 """Of what later candidates ask, the share that is charged, beside that of the policies that were rehearsed: the more a
 candidate is like those before it, the more of its requests they have made."""
 LOOKS = 0.35
 """At validation users on the way, where generations enough come."""
 LOOK = 0.9
 """Share of the validation users that a look takes in on the average."""
-LAST_LOOK = 0.7
+LAST_LOOK = 0.75
 """Share of searches whose leader is not accepted already at their end."""
 FINALISTS = 0.65
 """Policies that a search looks at behind an accepted leader, on the average."""
@@ -186,14 +186,14 @@ class _StandIns:
 
     def of(self, when: tuple[float, float]) -> tuple[Sequence[MemoryPolicy], Taken]:
         """Return who stands for those of ``BROAD``, ``LATER`` or ``FOUND``, and what theirs is to be multiplied by."""
-        if self.search.changes_numbers and not self.search.broad:
-            return self.rehearsal.broad, _reading(1.0)
         times, share = when
         if self.window is not None:
             read = self.rehearsal.read_a_call
             times = share * read([self.window]) / read(self.leading)
         elif not self.search.changes_numbers:
             times = BY_PROMPTS
+        elif not self.search.broad:
+            return self.rehearsal.broad, _reading(1.0)
         return self.leading, _reading(times)
 
 
