@@ -62,7 +62,7 @@ class Rehearsal:
     """Share of a later policy's calls that no policy before it made, by role: shape ``(len(CALL_ROLES), 1)``. The
     others are not charged."""
     seconds: float
-    """Of a call on this machine, once the task's texts are known."""
+    """Of a call that is charged, on this machine, on the average."""
 
     def takes(self, policy: MemoryPolicy, tasks: Sequence[Task], *, begun: bool = False) -> Taken:
         """Return the cost of a policy's episodes, whole or up to the first look, in proportion to their calls."""
@@ -98,20 +98,20 @@ async def rehearse(config: Config, splits: Splits, *, clock: Callable[[], float]
         findable = [policy for policy in baselines if not policy.oracle and policy.evolution is None]
         broad = list(dict.fromkeys([*findable, *_drawn(config)]))
     bound = (await evaluator.evaluate(config.seed_policy, [task], stages=0)).ledger
-    taken, begun, scores, seconds, charged = {}, {}, {}, [], list[Taken]()
+    taken, begun, scores, charged = {}, {}, {}, list[Taken]()
+    bounded, start = budget.ledger.total.calls, clock()
     for policy in dict.fromkeys([config.seed_policy, *baselines, *broad]):
-        start = clock()
         first = await evaluator.evaluate(policy, [task], stages=first_look(task.stages))
         whole = await evaluator.evaluate(policy, [task])
         begun[policy], taken[policy] = taken_of(first.ledger), taken_of(whole.ledger)
         scores[policy] = whole.memory_score.mean
         charged.append(taken_of(budget.ledger))
-        seconds.append((clock() - start) / whole.ledger.total.calls)
+    seconds = (clock() - start) / max(1, budget.ledger.total.calls - bounded)
     ranked = sorted(broad, key=lambda policy: math.inf if math.isnan(scores[policy]) else -scores[policy])
     made = sum(list(taken.values())[1:], NOTHING)[:, :1]
     fresh = np.divide((charged[-1] - charged[0])[:, :1], made, out=np.ones_like(made), where=made > 0)
     fresh[CALL_ROLES.index("embed")] = 1.0
-    return Rehearsal(track, task, taken, begun, taken_of(bound), broad=tuple(ranked), fresh=fresh, seconds=min(seconds))
+    return Rehearsal(track, task, taken, begun, taken_of(bound), broad=tuple(ranked), fresh=fresh, seconds=seconds)
 
 
 def free_cast(config: Config) -> Cast:

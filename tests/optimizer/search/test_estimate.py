@@ -79,6 +79,15 @@ def test_a_rehearsal_plays_seed_policy_baselines_and_every_way_to_write(configur
         assert taken[CALL_ROLES.index("upper_bound"), 0] == 0
 
 
+def test_a_call_takes_what_the_rehearsal_took_by_the_calls_that_were_charged(configured: Make, splits: Splits) -> None:
+    """A policy that repeats what others asked takes no time, and would make a call look cheap."""
+    config = configured("baselines=[awi, native]")
+    played = asyncio.run(rehearse(config, splits, clock=iter([10.0, 14.0]).__next__))
+    charged, asked = 4.0 / played.seconds, sum(played.episodes.values(), NOTHING)[:, 0].sum()
+    assert charged == pytest.approx(round(charged))
+    assert 0 < charged < asked
+
+
 def test_an_embedder_behind_an_endpoint_is_counted_and_priced(
     configured: Make, splits: Splits, rehearsal: Rehearsal
 ) -> None:
