@@ -6,7 +6,6 @@ import importlib
 import inspect
 import json
 import pickle
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -20,6 +19,7 @@ from pydantic import ConfigDict, ValidationError
 from ..json_files import read_json
 from ..record import Record, first_problem
 from ..task import TaskError
+from ..words import has_words
 from .row import EnvAssertion, InitialData, InitialState, PastCall, PastMessage, Requestor, Row, UserScenario
 from .world import Json, Result, ToolError
 
@@ -159,9 +159,9 @@ class CheckoutWorld:
         database = self._environment.tools.db
         users = getattr(database, "users", None)
         if isinstance(users, dict):
-            return next((name for name in users if stands_in(text, name)), None)
+            return next((name for name in users if has_words(text, name)), None)
         others = ((c.customer_id, c.phone_number) for c in getattr(database, "customers", ()))
-        return next((name for name, phone in others if stands_in(text, name) or stands_in(text, phone)), None)
+        return next((name for name, phone in others if has_words(text, name) or has_words(text, phone)), None)
 
     @property
     def hashes(self) -> tuple[str, str]:
@@ -227,8 +227,3 @@ def _module(name: str) -> ModuleType:
 
 def _is_checkout(path: Path) -> bool:
     return (path / "src" / PACKAGE).is_dir() and (path / "data" / "tau2" / "domains").is_dir()
-
-
-def stands_in(text: str, value: str) -> bool:
-    """Tell whether a value stands in a text, and is no part of a longer word."""
-    return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) is not None

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from ..task import TaskError
+from ..words import has_words
 from .observation import as_json, lines_of
 from .plot import Known, Plot, Told
 from .row import Action, Criteria, Requestor, Row
 from .task import Path as Place
 from .task import ToolsTask, value_at
-from .tau2 import CheckoutWorld, open_checkout, stands_in
+from .tau2 import CheckoutWorld, open_checkout
 from .world import Result, ToolError
 
 LEAST_CHARACTERS = 3
@@ -226,4 +227,4 @@ def _ordinal(place: int) -> str:
 
 
 def _is_said(script: str, value: str) -> bool:
-    return len(value) <= MOST_VALUE and stands_in(script, value)
+    return len(value) <= MOST_VALUE and has_words(script, value)

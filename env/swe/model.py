@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,6 +12,7 @@ from ...data.folded import FoldedTask
 from ...data.swe.load import load_swe
 from ...data.swe.task import SweTask, swe_task
 from ...data.task import Check, Task
+from ...data.words import has_words
 from ...policies.files import load_policy
 from ...policies.lm import CallRole, Completion, LanguageModel, Message, Request, Tool
 from ...policies.policy import MemoryPolicy
@@ -147,7 +147,7 @@ class Work:
             reward = await self.reward()
             return Mark(check.id, str(reward), reward)
         right = self._task.right(check)
-        used = any(re.search(rf"(?<!\w){re.escape(right)}(?!\w)", command) for command in self._commands)
+        used = any(has_words(command, right) for command in self._commands)
         return Mark(check.id, json.dumps({"value": right if used else None}), float(used))
 
     async def aclose(self) -> None:

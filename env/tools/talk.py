@@ -11,7 +11,7 @@ from ...data.chunks import chunks
 from ...data.task import Check
 from ...data.tools.observation import as_json, observed
 from ...data.tools.task import Step, ToolsTask, like, value_at
-from ...data.tools.tau2 import stands_in
+from ...data.words import has_words
 from ...policies.lm import LanguageModel, LanguageModelError, Message, Refused, Request
 from ...policies.prompts import Templates, render
 from ...policies.text import whole
@@ -133,7 +133,7 @@ def _is_said(reply: str, value: str) -> bool:
     told, wanted = (text.lower().replace(",", "") for text in (reply, value))
     if _NUMBER.fullmatch(wanted):
         return float(wanted) in map(float, _NUMBER.findall(told))
-    return stands_in(told, wanted)
+    return has_words(told, wanted)
 
 
 def _used(call: Call, path: Sequence[str | int], right: Any) -> Any:

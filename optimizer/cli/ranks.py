@@ -44,7 +44,7 @@ def ranks_command(
     from ..config import ConfigError
     from ..models import embedder_remark, open_models
     from ..search.ranks import rank, shared_groups
-    from ..views.table import heading, people, print_table, say
+    from ..views.table import counted, heading, print_table, say
     from .common import data_of, load_tasks, policies_named, run_with, track_and_settings
 
     if len(set(policies)) < 2:
@@ -77,7 +77,7 @@ def ranks_command(
     replayed, groups = f"{policies[0]}'s talks" if off_policy is None else str(off_policy), len(shared)
     of_embedder = embedder_remark(settings) if any(policy.searches for policy in chosen.values()) else None
     left_out = len(grouped(tasks)) + len(unrecorded) - groups
-    of_groups = f"{people(left_out, kind.noun)} left out, whose talks are not recorded or were lost"
+    of_groups = f"{counted(left_out, kind.noun)} left out, whose talks are not recorded or were lost"
     remark = "; ".join(filter(None, [of_groups if left_out else None, of_embedder])) or None
     result = {
         "data": data,

@@ -28,7 +28,7 @@ def results_command(
     from ...data.dialogue.load import load_scenarios
     from ...env import Summary
     from ...env.dialogue.interchange import find_runs, find_upper_bound, policy_of_run, read_results
-    from ..views.table import people, print_table, say, score_table
+    from ..views.table import counted, print_table, say, score_table
 
     scenarios = load_scenarios(data)
     evaluations = {
@@ -40,19 +40,19 @@ def results_command(
         print_json({"data": data, "runs": {name: row.as_json() for name, row in rows.items()}})
     else:
         groups = max(row.groups for row in rows.values())
-        print_table(Console(), score_table(rows, title=f"{people(groups, 'user')}, scored as AMemGym does"))
+        print_table(Console(), score_table(rows, title=f"{counted(groups, 'user')}, scored as AMemGym does"))
     say(Console(stderr=True), *_remarks(evaluations, len(scenarios)), style="yellow")
 
 
 def _remarks(evaluations: Mapping[str, Evaluation], users: int) -> Iterator[str]:
     """Say what the files leave open."""
     from ...env.dialogue.record import PeriodRecord
-    from ..views.table import people
+    from ..views.table import counted
 
     for name, evaluation in evaluations.items():
         absent = users - len(evaluation.episodes)
         if absent:
-            yield f"{name}: {absent} of {people(users, 'user')} have no results"
+            yield f"{name}: {absent} of {counted(users, 'user')} have no results"
         for user, reason in evaluation.failures.items():
             yield f"{name}: user {user}: {reason}"
         if not evaluation.bounds:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,14 +49,23 @@ TALKING: frozenset[CallRole] = frozenset({"reply", "user"})
 """The roles that nobody plays where recorded talks are listened to."""
 LEADING = 2 / 3
 """Of the policies that were rehearsed, the better ones that stand for those that a search tries, and finds."""
-BROAD, LATER, FOUND = (1.3, 0.9), (1.75, 0.92), (2.0, 0.98)
-"""What is read by the candidates of a broad start that race, of which the better go on, by later ones, and by the
-policy that is found: how many times as many input tokens as by those that stand for them, since a search goes to where
-more is kept and shown. Where the context has a budget, their share of what the window reads in a call, which fills it.
-"""
+
+
+class Reads(NamedTuple):
+    """How many input tokens a search's policies read: it goes to where more is kept and shown."""
+
+    times: float
+    """Times those of the policies that stand for them."""
+    share: float
+    """The same where the context has a budget: times those of the window, which fills it, in each call."""
+
+
+BROAD = Reads(times=1.3, share=0.9)
+"""Candidates of a broad start that race, of which the better go on."""
+LATER = Reads(times=1.75, share=0.92)
+FOUND = Reads(times=2.0, share=0.98)
 BY_PROMPTS = 1.35
-"""The same of later candidates and what is found where prompts alone change and the context has no budget: they make
-memories longer."""
+"""``times`` of all of them where prompts alone change: they make memories longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +193,12 @@ class _StandIns:
         every = self.rehearsal.broad
         return every[: math.ceil(LEADING * len(every))]
 
-    def of(self, when: tuple[float, float]) -> tuple[Sequence[MemoryPolicy], Taken]:
-        """Return who stands for those of ``BROAD``, ``LATER`` or ``FOUND``, and what theirs is to be multiplied by."""
-        times, share = when
+    def of(self, reads: Reads) -> tuple[Sequence[MemoryPolicy], Taken]:
+        """Return who stands for the policies that read so much, and what theirs is to be multiplied by."""
+        times = reads.times
         if self.window is not None:
             read = self.rehearsal.read_a_call
-            times = share * read([self.window]) / read(self.leading)
+            times = reads.share * read([self.window]) / read(self.leading)
         elif not self.search.changes_numbers:
             times = BY_PROMPTS
         elif not self.search.broad:

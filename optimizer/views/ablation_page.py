@@ -17,7 +17,7 @@ from ..search.ablation import Ablation, Finished, Run, Variant
 from ..search.ablation_plan import summed
 from ..search.outcome import open_run
 from .page import Scale, against, render
-from .table import people
+from .table import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def write_ablation_page(
         paid=together.usd != 0,
         command=command,
         version=version("mnemotune"),
-        people=people,
+        counted=counted,
     )
     path = folder / "report.html"
     write_whole(path, page)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ...data.resources import resource
 from ...env.statistics import Estimate
 from .progress import clock_text
-from .table import cost_cells, count, number, people, signed, stored_cells, usd_cell, with_interval
+from .table import cost_cells, count, counted, number, signed, stored_cells, usd_cell, with_interval
 
 if TYPE_CHECKING:
     import jinja2
@@ -54,7 +54,7 @@ def environment() -> jinja2.Environment:
         "clock": clock_text,
         "usd": usd_cell,
         "stored_cells": stored_cells,
-        "people": people,
+        "counted": counted,
     }
     pages.tests["known"] = lambda value: not math.isnan(value)
     return pages

@@ -15,7 +15,7 @@ from ...policies.lm import Consumed
 from ..search.listener import Listener, Standing
 from ..search.outcome import Outcome
 from ..study import Trial
-from .table import number, people, train_cell
+from .table import counted, number, train_cell
 
 COLUMNS = "{:>5}  {:<8}  {:>6}  {}"
 WIDTH = 120
@@ -44,7 +44,7 @@ class Progress(Listener):
             label = "" if best.policy is None else f", {best.policy.label}"
             score = number(nan_mean(list(best.validation.values())))
             where = f"trial {best.number}{label}, {score} on validation"
-            self._going_on = f"Goes on after {people(len(outcome.study.trials), 'trial')}; the best so far is {where}"
+            self._going_on = f"Goes on after {counted(len(outcome.study.trials), 'trial')}; the best so far is {where}"
         if self.console.is_terminal:
             self._live.start()
 

@@ -27,6 +27,7 @@ from .progress import spent_text
 from .table import (
     cost_cells,
     count,
+    counted,
     number,
     plain_table,
     short,
@@ -163,7 +164,7 @@ def run_line(outcome: Outcome) -> str:
         f"data {config.data}",
         f"model {config.model}",
         f"seed {config.search.seed}",
-        f"{len(trials):,} trial{'s' * (len(trials) != 1)}, {accepted:,} accepted",
+        f"{counted(len(trials), 'trial')}, {accepted:,} accepted",
         spent_text(outcome.consumed),
     ]
     return " · ".join(parts)

@@ -159,7 +159,7 @@ def train_cell(trial: Trial) -> str:
 def heading(groups: int, track: Track, *, model: str, context_tokens: int | None) -> str:
     """Say on how many groups a table's scores were measured, with which agent and model, and within which budget."""
     budget = "" if context_tokens is None else f", {context_tokens:,} context tokens"
-    return f"{people(groups, track.noun)}{acted_by(track)}, model: {model}{budget}"
+    return f"{counted(groups, track.noun)}{acted_by(track)}, model: {model}{budget}"
 
 
 def acted_by(track: Track) -> str:
@@ -266,6 +266,6 @@ def usd_cell(usd: float | None, *, times: int = 1) -> str:
     return "not known" if usd is None else f"${times * usd:,.2f}"
 
 
-def people(groups: int, noun: str) -> str:
-    """Write a number of groups under the name that the track gives them."""
-    return f"{groups} {noun}" if groups == 1 else f"{groups} {noun}s"
+def counted(things: int, noun: str) -> str:
+    """Write a number of things."""
+    return f"{things:,} {noun}" if things == 1 else f"{things:,} {noun}s"

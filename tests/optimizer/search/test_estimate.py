@@ -169,7 +169,7 @@ def test_within_a_budget_for_the_context_what_is_found_reads_as_much_as_the_wind
     found = estimate(config, splits, rehearsal).parts["last look"]
     window = rehearsal.takes(config.compared["window"], tasks_of(splits.validation))
     of_found, of_window = (float(taken[:, 1].sum() / taken[:, 0].sum()) for taken in (found, window))
-    assert of_found == pytest.approx(module.FOUND[1] * of_window, rel=0.02)
+    assert of_found == pytest.approx(module.FOUND.share * of_window, rel=0.02)
 
 
 def test_a_screen_that_learned_from_another_model_is_not_counted_on(
