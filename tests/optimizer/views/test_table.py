@@ -16,9 +16,9 @@ from mnemotune.env.statistics import Estimate
 from mnemotune.optimizer.views.table import (
     by_reader,
     count,
+    counted,
     number,
     over_window,
-    people,
     print_table,
     readers_of,
     reply_notes,
@@ -183,9 +183,9 @@ def test_a_count_never_says_a_thousand_thousands(value: int) -> None:
     assert count(value) in {"999.9k", "1.0M"}
 
 
-@pytest.mark.parametrize(("groups", "text"), [(0, "0 users"), (1, "1 user"), (2, "2 users")])
-def test_groups_are_counted_in_english(groups: int, text: str) -> None:
-    assert people(groups, "user") == text
+@pytest.mark.parametrize(("things", "text"), [(0, "0 users"), (1, "1 user"), (2, "2 users"), (1200, "1,200 users")])
+def test_things_are_counted_in_english(things: int, text: str) -> None:
+    assert counted(things, "user") == text
 
 
 def test_where_a_policy_had_no_turn_its_cost_is_a_dash_and_where_none_had_there_is_no_column() -> None:
