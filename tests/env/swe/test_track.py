@@ -218,6 +218,30 @@ async def test_tests_that_say_much_and_pass_are_rewarded(task: SweTask, outside:
     await course.aclose()
 
 
+@pytest.mark.parametrize("passing", [True, False])
+async def test_tests_may_be_more_than_a_command_can_name(task: SweTask, outside: Outside, passing: bool) -> None:
+    count = 4_000
+    names = tuple(f"tests/test_many.py::test_it's[{place} é{'-' * 60}]" for place in range(count))
+    noting = "import sys\nopen('ran.txt', 'a').write(''.join(f'{name}\\n' for name in sys.argv[1:]))\n"
+    failing = "" if passing else f"sys.exit({names[-1]!r} in sys.argv)\n"
+    many = replace(task, files={"run_tests.py": noting + failing}, fail_to_pass=names[:1], pass_to_pass=names[1:])
+    course = course_of(many, outside)
+    assert await rewarded(many, course) == passing
+    assert await course.act("wc -l < ran.txt; uniq ran.txt | wc -l; tail -n 1 ran.txt") == f"{count}\n{count}\n{names[-1]}"
+    await course.aclose()
+
+
+async def test_files_of_tests_may_be_more_than_a_command_can_hold(task: SweTask, outside: Outside) -> None:
+    rng = random.Random(0)
+    text = "".join(f"It's {rng.randbytes(30).hex()}, é.\n" for _ in range(6_000))
+    large = replace(task, files={"run_tests.py": "", "tests/text.txt": text})
+    course = course_of(large, outside)
+    await course.act("mv tests/text.txt before.txt")
+    assert await rewarded(large, course) == 1
+    assert await course.act("cmp before.txt tests/text.txt && wc -l < tests/text.txt") == "6000"
+    await course.aclose()
+
+
 async def test_a_weakened_copy_of_the_tests_elsewhere_is_not_run_in_their_place(
     task: SweTask, outside: Outside
 ) -> None:
