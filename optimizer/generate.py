@@ -14,10 +14,12 @@ from ..data.json_files import write_json
 from ..env.dialogue.generation.generation import Generated, GenerationProgress, GenerationSetup, generate
 from ..env.dialogue.generation.plan import expected_user_calls, most_user_calls
 from ..policies.lm import Budget, BudgetExhausted, EndpointDown, LanguageModel, Ledger, Limits, Metered, merged
+from ..policies.lm.address import url_of
 from ..policies.lm.cache import ResponseCache
-from ..policies.lm.endpoint import EndpointConfig
+from ..policies.lm.endpoint_config import EndpointConfig
 from ..policies.lm.providers import DEFAULT_EMBEDDER, model_named
 from ..policies.lm.remembered import Remembered
+from ..policies.lm.secrets import without_login
 from .config import BudgetLimits, Config, ConfigError, GenerationConfig
 from .models import open_models
 
@@ -167,7 +169,7 @@ def paid_once(
 
 def _where(endpoint: EndpointConfig) -> str:
     """Tell endpoints apart by all that decides about a reply besides the request."""
-    where = f"{endpoint.base_url} {endpoint.extra_body}"
+    where = f"{without_login(url_of(endpoint.base_url))} {endpoint.extra_body}"
     return where if endpoint.max_tokens is None else f"{where} {endpoint.max_tokens}"
 
 

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from ...data.chunks import chunks
 from ...data.swe.task import Step, SweTask
 from ...policies.lm import Message
-from ..outside import Course, Outside, OutsideFault, Place
+from ..outside import Course, Outside, Place
 from ..planned import Answers, Desk, Seen
 from .container import MOST_ARGUMENT, VERSION, Image, Limits, unpacking
 from .engine import Engine, base_image

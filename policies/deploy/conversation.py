@@ -8,6 +8,7 @@ from itertools import dropwhile, takewhile
 from typing import Any
 
 from ..lm.base import Message, ToolCall
+from ..lm.thoughts import without_thoughts
 from ..memory.budget import units_of, within
 from ..memory.protocol import Context
 from ..policy import MemoryPolicy
@@ -16,7 +17,10 @@ ROLES: dict[str, Any] = {role: role for role in ("system", "user", "assistant", 
 
 
 def message_of(given: Any) -> Message | None:
-    """Return a message of OpenAI's form, the texts of its parts alone; None where it has none that can be read."""
+    """Return a message of OpenAI's form, the texts of its parts alone; None where it has none that can be read.
+
+    Thoughts at the start of what an assistant says are left out.
+    """
     role = ROLES.get(str(given.get("role"))) if isinstance(given, dict) else None
     if role is None:
         return None
@@ -28,6 +32,7 @@ def message_of(given: Any) -> Message | None:
         parts = (part.get("text") for part in content if isinstance(part, dict))
         content = "\n".join(text for text in parts if isinstance(text, str))
     text = content if isinstance(content, str) else ""
+    text = without_thoughts(text) if role == "assistant" else text
     call = given.get("tool_call_id")
     try:
         return Message(role, text, calls, call if role == "tool" and isinstance(call, str) else None)

@@ -15,7 +15,7 @@ from ...data.record import Record, first_problem
 from ...data.yaml_texts import parse_yaml, read_utf8
 from ..files import load_policy
 from ..lm.base import Embedder, LanguageModel
-from ..lm.endpoint import EndpointConfig
+from ..lm.endpoint_config import EndpointConfig
 from ..lm.providers import DEFAULT_EMBEDDER, ModelsConfig, embedder_named, model_named
 from ..policy import MemoryPolicy
 from .store import MemoryStore

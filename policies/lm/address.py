@@ -27,7 +27,8 @@ def url_of(base_url: str | None) -> str:
 
 def proxy_of(url: str) -> str | None:
     """Return the proxy that the environment names for ``url``; aiohttp itself would look again for every call."""
-    return None if proxy_bypass(host_of(url)) else getproxies().get(url.partition(":")[0])
+    named = None if proxy_bypass(host_of(url)) else getproxies().get(url.partition(":")[0])
+    return named if not named or "://" in named else f"http://{named}"
 
 
 def host_of(url: str) -> str:

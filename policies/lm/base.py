@@ -172,6 +172,9 @@ def to_json(value: object) -> bytes:
 class Bill(Protocol):
     """What a model behind an endpoint tells of a request, for the endpoint may bill it."""
 
+    async def reserve(self) -> None:
+        """Be told that the request is to be sent, before its turn is waited for. Raises BudgetExhausted."""
+
     async def sending(self) -> None:
         """Be told when the request's turn has come, before it is sent, in each of its forms. Raises BudgetExhausted."""
 
@@ -337,10 +340,11 @@ class AnyWidth(Protocol):
         """Return an embedder of the same kind whose vectors have this many."""
 
 
-async def in_batches(texts: Sequence[str], embed: Callable[[Sequence[str]], Awaitable[Embedding]]) -> Embedding:
-    """Return the vectors of any number of texts, ``MOST_TEXTS`` of them a call of ``embed``."""
-    starts = range(0, len(texts), MOST_TEXTS)
-    parts = [await embed(texts[start : start + MOST_TEXTS]) for start in starts]
+async def in_batches(
+    texts: Sequence[str], embed: Callable[[Sequence[str]], Awaitable[Embedding]], *, most: int = MOST_TEXTS
+) -> Embedding:
+    """Return the vectors of any number of texts, ``most`` of them a call of ``embed``."""
+    parts = [await embed(texts[start : start + most]) for start in range(0, len(texts), most)]
     spend = Spend()
     for part in parts:
         if part.usage is not None:

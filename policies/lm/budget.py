@@ -319,12 +319,17 @@ class _Charge:
         """Reserve the worst case of a request that is new."""
         self._held = await self._budget.admit_new(self._key, self.worst)
 
+    async def reserve(self) -> None:
+        """Reserve the worst case where that was not done: before a place is taken that a call with a reserve needs."""
+        if not self._held and not self._sent:
+            await self._budget.admit_in_turn(self.worst)
+            self._held = True
+
     async def sending(self) -> None:
-        """Write the worst case down, and reserve it where that was not done."""
+        """Write the worst case down."""
         if self._sent:
             return
-        if not self._held:
-            await self._hold()
+        await self.reserve()
         self._sent = True
         self._budget.hold(-1, 0, 0.0)
         self._record("sent")
@@ -353,10 +358,6 @@ class _Charge:
             self._budget.hold(0 if self._sent else -1, -self.worst.tokens, -(self.worst.cost_usd or 0.0))
         if self._sent and not self._ended:
             self._record("failed")
-
-    async def _hold(self) -> None:
-        await self._budget.admit_in_turn(self.worst)
-        self._held = True
 
     def _record(self, what: Any, usage: Usage = NOTHING) -> None:
         self._budget.record(Entry(what, self._key, self.role, self.worst, usage))

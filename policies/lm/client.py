@@ -10,13 +10,13 @@ from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from ..forms import ResponseFormat
-from .base import Completion, LanguageModel, LanguageModelError, Request, ToolCall, estimated_tokens
+from .base import Completion, LanguageModel, LanguageModelError, Request
+from .completions import is_cut, said_in, tokens_of, whole
 from .ledger import Usage
 from .refusals import advice_for, error_kind
 from .secrets import redacted
-from .streaming import Said
+from .streaming import BrokenOff, Said, problem_of
 from .structured import ResponseFormats, response_format
-from .thoughts import text_of, without_thoughts
 
 SETTINGS = {"max_tokens": "max_completion_tokens", "temperature": ""}
 """What models that think take in the place of a setting; empty: nothing, they have a temperature of their own."""
@@ -59,24 +59,26 @@ class ClientModel(LanguageModel):
         said = Said()
         async with self._explained(request):
             async for piece in await self._created(request, stream=True):
-                if text := said.take(piece.model_dump()):
+                event = piece.model_dump(warnings=False)
+                for problem in filter(None, map(problem_of, event.get("choices") or ())):
+                    raise LanguageModelError(f"model {self._name}: the reply broke off: {problem}")
+                if text := whole(said.take(event)):
                     yield text
+        if text := whole(said.rest()):
+            yield text
 
     async def _ask(self, request: Request, kind: ResponseFormat | None) -> Completion:
         async with self._explained(request):
             reply = await self._created(request, **response_format(request.form, kind))
-        if not reply.choices:
-            raise LanguageModelError(f"model {self._name}: the reply holds no choice")
-        choice, counted = reply.choices[0], reply.usage
-        text, cut = without_thoughts(text_of(choice.message.content)), choice.finish_reason == "length"
-        given = [call for call in choice.message.tool_calls or () if call.type == "function"] if request.tools else []
-        calls = tuple(ToolCall(call.id, call.function.name, call.function.arguments) for call in given)
-        if counted is not None:
-            output = max(counted.completion_tokens, (counted.total_tokens or 0) - counted.prompt_tokens)
-            return Completion(text, Usage(counted.prompt_tokens, output, None, cut=cut), calls)
-        asked = (*(message.text for message in request.messages), *(str(tool.as_json()) for tool in request.tools))
-        said = (text, *(part for call in calls for part in (call.name, call.arguments)))
-        return Completion(text, Usage(estimated_tokens(*asked), estimated_tokens(*said), None, cut=cut), calls)
+        given = reply.model_dump(warnings=False)  # what some servers say is not as the package has it
+        try:
+            text, calls = said_in(given, tools=bool(request.tools))
+        except BrokenOff as error:
+            raise LanguageModelError(f"model {self._name}: {error}: {error.problem}") from error
+        except ValueError as error:
+            raise LanguageModelError(f"model {self._name}: {error}") from error
+        usage = Usage(*tokens_of(given, request, text, calls), None, cut=is_cut(given))
+        return Completion(text, usage, calls)
 
     async def _created(self, request: Request, **given: Any) -> Any:
         settings = given

@@ -8,24 +8,30 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
-
-from pydantic import Field, field_serializer, field_validator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...data.per_loop import PerLoop
-from ...data.record import Record
 from .address import headers_for, proxy_of, secrets_of, url_of
 from .base import Bill, EndpointDown, FormRefused, LanguageModelError
 from .chain import add_call
 from .connections import Connections, read_whole
+from .endpoint_config import EndpointConfig
 from .ledger import CallRole
 from .outage import Clock, EndpointSilent, Outages, Unanswered
-from .prices import Prices
-from .refusals import DOWN, MADE_NO_JSON, SPENT, advice_for, error_kind, excerpt, parsed, retry_after_seconds
+from .refusals import (
+    DOWN,
+    MADE_NO_JSON,
+    NO_SUCH_PATH,
+    SPENT,
+    advice_for,
+    error_kind,
+    excerpt,
+    parsed,
+    retry_after_seconds,
+)
 from .secrets import redacted, without_login
 from .slots import Slots
-from .streaming import events_of
-from .structured import Structured
+from .streaming import BrokenOff, events_of
 
 if TYPE_CHECKING:
     import aiohttp
@@ -42,65 +48,11 @@ TALK = ("user", "reply", "write", "propose")
 """Roles whose calls wait for one another, so that they come first; questions fill the places in between."""
 FIRST_BACKOFF_SECONDS = 0.25
 LONGEST_BACKOFF_SECONDS = 60.0
-RESERVED = ("model", "messages", "input", "n", "stream", "max_tokens", "max_completion_tokens", "response_format")
-"""What ``extra_body`` may not hold: the accounting rests on it."""
-
-Positive = Annotated[int, Field(ge=1)]
 
 _log = logging.getLogger(__name__)
 
 
 ReplyT = TypeVar("ReplyT")
-
-
-class EndpointConfig(Record):
-    """How the models of an endpoint are reached."""
-
-    base_url: str | None = None
-    """None takes OPENAI_BASE_URL, or else the official endpoint. A login in it is not written down: a run that goes on
-    takes it from OPENAI_BASE_URL."""
-    concurrency: Positive = 16
-    """Requests under way at once, those that wait for their retry included: a struggling server sees fewer."""
-    requests_per_minute: Positive | None = None
-    """None sets no pace."""
-    timeout_seconds: Annotated[float, Field(gt=0)] = 120.0
-    """Longest wait for a reply, after which the request is sent again."""
-    attempts: Positive = 8
-    """The first included; status 429 is none. A request that fails as often while others get through ends its
-    episode."""
-    longest_outage_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
-    """How long a run waits for an endpoint that answers no call, before it ends and can be resumed."""
-    max_tokens: Positive | dict[CallRole, Positive] | None = None
-    """Longest reply, thinking included, of all calls or by role; else it is 2048 for ``reply`` and ``write``, 512 for
-    ``user``, ``answer``, ``probe`` and ``upper_bound``, 4096 for ``propose``, and ``generation.max_tokens``."""
-    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    """What the endpoint calls the longest reply."""
-    extra_body: dict[str, Any] = {}
-    """Added to every request, for example a reasoning effort or another temperature; it wins."""
-    structured: Structured = "auto"
-    """How structured replies are asked for: by ``json_schema``, for a ``json_object``, or as plain ``text``; ``auto``
-    takes the first that the server does not refuse."""
-    prices: dict[str, Prices] = {}
-    """By model, US dollars per million tokens. What is missing is looked up in a list where the endpoint is the
-    provider's own; else it costs a sum that is not known, never zero."""
-    cache: bool = True
-    """Keep replies in the run folder, so that nothing is paid for twice."""
-    quote_server: bool = True
-    """Whether errors and the log quote what the server says. It may repeat what a user said, so that a deployment does
-    not quote it."""
-
-    @field_serializer("base_url")
-    def _without_login(self, base_url: str | None) -> str | None:
-        return None if base_url is None else without_login(base_url)
-
-    @field_validator("extra_body")
-    @classmethod
-    def _check_extra_body(cls, given: dict[str, Any]) -> dict[str, Any]:
-        reserved = sorted(set(given) & set(RESERVED))
-        if reserved:
-            others = "the longest reply is max_tokens, and the form of replies structured"
-            raise ValueError(f"extra_body cannot hold {', '.join(reserved)}; {others}")
-        return given
 
 
 @dataclass(slots=True)
@@ -168,9 +120,7 @@ class Endpoint:
             await self._attempt(path, ping, role, lambda reply: reply, bill_ping)
             await bill_ping()
 
-        async with self._slots.taken(0 if role in TALK else 1):
-            if bill is not None:
-                await bill.sending()
+        async with self._turn(role, bill):
             start = self._clock.seconds()
             reply = await self._insist(
                 lambda: self._attempt(path, body(), role, read, unanswered),
@@ -192,9 +142,7 @@ class Endpoint:
         async def sent_ping() -> None:
             await self._attempt(path, ping, role, lambda reply: reply, unanswered)
 
-        async with self._slots.taken(0 if role in TALK else 1):
-            if bill is not None:
-                await bill.sending()
+        async with self._turn(role, bill):
             reply = await self._insist(lambda: self._begun(path, body(), role, unanswered), ping=sent_ping)
             async with reply, aclosing(self._events(reply)) as events:
                 yield events
@@ -214,6 +162,15 @@ class Endpoint:
     @property
     def _outages(self) -> Outages:
         return self._per_loop.here().outages
+
+    @asynccontextmanager
+    async def _turn(self, role: CallRole, bill: Bill | None) -> AsyncIterator[None]:
+        if bill is not None:
+            await bill.reserve()
+        async with self._slots.taken(0 if role in TALK else 1):
+            if bill is not None:
+                await bill.sending()
+            yield
 
     async def _insist(
         self, attempt: Callable[[], Awaitable[ReplyT]], *, ping: Callable[[], Awaitable[object]]
@@ -269,7 +226,8 @@ class Endpoint:
             return read(reply)
         except ValueError as error:
             await unanswered()
-            raise Unanswered(f"{error}: {self._shown(text)}") from error
+            said = error.problem if isinstance(error, BrokenOff) else text
+            raise Unanswered(f"{error}: {self._shown(said)}") from error
 
     async def _begun(
         self, path: str, body: bytes, role: CallRole, unanswered: Callable[[], Awaitable[None]]
@@ -308,6 +266,11 @@ class Endpoint:
             yield
         except aiohttp.InvalidURL as error:
             raise EndpointDown(f"{self._where}: base_url is no address ({error})") from error
+        except aiohttp.ClientHttpProxyError as error:  # the endpoint has seen nothing of it
+            what = f"status {error.status}: the proxy opens no way ({self._shown(error.message)}); check https_proxy"
+            if error.status in DOWN:
+                raise EndpointDown(f"{self._where}: {what}") from error
+            raise Unanswered(what) from error
         except aiohttp.ClientConnectorError as error:
             what = f"no connection ({self._shown(str(error))}); check that the server runs, and OPENAI_BASE_URL"
             raise Unanswered(what) from error
@@ -328,7 +291,8 @@ class Endpoint:
         code, given = error.get("code"), error.get("message")
         message = given if isinstance(given, str) else text
         if status < 400:
-            status = code if isinstance(code, int) and 400 <= code < 600 else 500
+            meant = 404 if re.search(NO_SUCH_PATH, message) else 500
+            status = code if isinstance(code, int) and 400 <= code < 600 else meant
         unfunded = status == 402 or "insufficient_quota" in (code, error.get("type")) or "credit balance" in message
         spent = unfunded or re.search(SPENT, message) is not None  # some say 429 for it; waiting fills no account
         advice = "add credit to the account of OPENAI_API_KEY" if unfunded else advice_for(status, message)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import logging
 import math
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -20,31 +19,30 @@ from pydantic import ValidationError
 from ...data.record import first_problem
 from ..forms import ResponseFormat
 from .base import (
-    CHARACTERS_PER_TOKEN,
+    MOST_TEXTS,
     Bill,
     Completion,
     Embedding,
     Message,
+    Refused,
     Request,
-    ToolCall,
     Vectors,
     in_batches,
     most_input_tokens,
     to_json,
 )
 from .cache import Cache, cache_key
-from .endpoint import Endpoint, EndpointConfig
+from .completions import is_cut, said_in, tokens_in, tokens_of, whole
+from .endpoint import Endpoint
+from .endpoint_config import EndpointConfig
 from .ledger import CallRole, Usage
 from .outage import Clock
 from .secrets import without_login
-from .streaming import Said, problem_of
+from .streaming import Said
 from .structured import ResponseFormats, in_format, response_format
-from .thoughts import text_of, without_thoughts
 
 PING = {"messages": [{"role": "user", "content": "ping"}]}
 """A request whose answer tells only that the endpoint gives answers."""
-MOST_TOOLS = 128
-"""Tool calls of one reply that are read."""
 CUT = "model %s: a reply (%s) was cut at its limit of %d tokens or at the context's end; see endpoint.max_tokens"
 
 _log = logging.getLogger(__name__)
@@ -130,8 +128,10 @@ class OpenAIModel(_OpenAI):
         )
         async with asking as events:
             async for event in events:
-                if text := _whole(said.take(event)):
+                if text := whole(said.take(event)):
                     yield text
+        if text := whole(said.rest()):
+            yield text
 
     async def _look_up(self, cache: Cache, request: Request, kind: ResponseFormat | None) -> Completion:
         key = self._key(request, kind)
@@ -172,74 +172,40 @@ class OpenAIModel(_OpenAI):
         yield b"], " + to_json(settings | self._config.extra_body)[1:]
 
     async def _ask(self, request: Request, kind: ResponseFormat | None) -> Completion:
-        reply, text, calls = await self._endpoint.post(
+        reply, (text, calls) = await self._endpoint.post(
             "/chat/completions",
             lambda: b"".join(self._body(request, kind)),
             role=request.role,
             ping=self._ping(),
-            read=partial(_with_message, tools=bool(request.tools)),
+            read=lambda reply: (reply, said_in(reply, tools=bool(request.tools))),
             bill=request.bill,
         )
-        asked = [*(message.text for message in request.messages), *(str(tool.as_json()) for tool in request.tools)]
-        input_tokens = _tokens(reply, "prompt_tokens", asked)
-        said = [text, *(part for call in calls for part in (call.name, call.arguments))]
-        usage = self._usage(input_tokens, max(_tokens(reply, "completion_tokens", said), _besides_input(reply)))
+        usage = self._usage(*tokens_of(reply, request, text, calls))
         return Completion(text, replace(usage, cut=self._is_cut(reply, request)), calls)
 
     def _ping(self) -> bytes:
         return to_json(PING | {"model": self.name, self._config.max_tokens_field: 1} | self._config.extra_body)
 
     def _is_cut(self, reply: object, request: Request) -> bool:
-        match reply:
-            case {"choices": [{"finish_reason": "length"}, *_]}:
-                if request.role not in self._cut:
-                    self._cut.add(request.role)
-                    _log.warning(CUT, self.name, request.role, self._longest(request))
-                return True
-        return False
+        if not is_cut(reply):
+            return False
+        if request.role not in self._cut:
+            self._cut.add(request.role)
+            _log.warning(CUT, self.name, request.role, self._longest(request))
+        return True
 
     def _longest(self, request: Request) -> int:
         given = self._config.max_tokens
         return given.get(request.role, request.max_tokens) if isinstance(given, dict) else given or request.max_tokens
 
 
-def _with_message(reply: object, *, tools: bool) -> tuple[object, str, tuple[ToolCall, ...]]:
-    """Return a reply, and the text and the tool calls of its first choice. Raises ValueError when it holds none.
-
-    Without ``tools`` calls are not read.
-    """
-    match reply:
-        case {"choices": [dict(choice), *_]} if problem := problem_of(choice):
-            raise ValueError(f"the reply broke off: {problem}")
-        case {"choices": [{"message": dict(message)}, *_]} if _is_readable(message.get("content")):
-            calls = message.get("tool_calls") if tools else None
-            if not isinstance(calls, list | None):
-                raise ValueError("the reply's tool calls are no list")
-            text = without_thoughts(text_of(message.get("content")))
-            return reply, _whole(text), tuple(map(_tool_call, range(MOST_TOOLS), calls or ()))
-    raise ValueError("the reply holds no choice with a text")
-
-
-def _is_readable(content: object) -> bool:
-    return isinstance(content, str | None) or (isinstance(content, list) and all(isinstance(p, dict) for p in content))
-
-
-def _tool_call(place: int, given: object) -> ToolCall:
-    """Return a call as a server gives it; some give no id, or arguments that are no text."""
-    match given:
-        case {"function": {"name": str(name), "arguments": str() | dict() as arguments}, **rest}:
-            text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-            return ToolCall(_whole(str(rest.get("id") or f"call_{place}")), _whole(name), _whole(text))
-    raise ValueError("the reply holds a tool call without a name and arguments")
-
-
-def _whole(text: str) -> str:
-    """Return a text without halves of surrogate pairs, which cannot be sent or stored."""
-    return text.encode(errors="replace").decode()
-
-
 class OpenAIEmbedder(_OpenAI):
     """An embedding model behind an OpenAI-compatible endpoint."""
+
+    def __init__(self, name: str, *, cache: Cache | None = None, **settings: Any) -> None:
+        """Ask model ``name``, as ``_OpenAI`` has it."""
+        super().__init__(name, cache=cache, **settings)
+        self._most_texts = MOST_TEXTS
 
     def worst_case(self, texts: Sequence[str]) -> Usage:
         """Return the most that one attempt can take: every byte a token."""
@@ -273,6 +239,21 @@ class OpenAIEmbedder(_OpenAI):
         return Embedding(np.array(rows, dtype=np.float32), Usage(tokens, 0, cost, cached=not new))
 
     async def _ask(self, texts: Sequence[str], bill: Bill | None) -> Embedding:
+        """Return the vectors. A batch that is refused is halved, and none is larger from then on if that helps."""
+        return await in_batches(texts, lambda batch: self._ask_in_parts(batch, bill), most=self._most_texts)
+
+    async def _ask_in_parts(self, texts: Sequence[str], bill: Bill | None) -> Embedding:
+        try:
+            return await self._ask_at_once(texts, bill)
+        except Refused:
+            if len(texts) == 1:
+                raise
+        half = math.ceil(len(texts) / 2)
+        parts = await in_batches(texts, lambda batch: self._ask_in_parts(batch, bill), most=half)
+        self._most_texts = min(self._most_texts, half)
+        return parts
+
+    async def _ask_at_once(self, texts: Sequence[str], bill: Bill | None) -> Embedding:
         spoken = np.array([bool(text.strip()) for text in texts])
         body = self._body(texts)
         reply, rows = await self._endpoint.post(
@@ -285,7 +266,7 @@ class OpenAIEmbedder(_OpenAI):
         )
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         unit: Vectors = rows / np.where(lengths > 0, lengths, 1) * spoken[:, None]
-        return Embedding(unit.astype(np.float32), self._usage(_tokens(reply, "prompt_tokens", texts)))
+        return Embedding(unit.astype(np.float32), self._usage(tokens_in(reply, "prompt_tokens", texts)))
 
     def _body(self, texts: Sequence[str]) -> bytes:
         sent = [text if text.strip() else "-" for text in texts]  # OpenAI refuses a whole batch for one empty text
@@ -295,9 +276,10 @@ class OpenAIEmbedder(_OpenAI):
 def _rows(reply: object, *, count: int) -> Vectors:
     """Return the vectors in the order of the texts, whatever the order of the reply. Raises ValueError."""
     try:
-        data = sorted(reply["data"], key=lambda item: int(item["index"]))  # type: ignore[index]
-        rows = np.array([item["embedding"] for item in data], dtype=np.float32)
-    except (KeyError, TypeError, ValueError):
+        data = list(enumerate(reply["data"]))  # type: ignore[index]
+        data.sort(key=lambda item: int(item[0] if item[1].get("index") is None else item[1]["index"]))
+        rows = np.array([item["embedding"] for _, item in data], dtype=np.float32)
+    except (KeyError, TypeError, ValueError, AttributeError):
         rows = np.zeros((0, 0), dtype=np.float32)
     if rows.ndim != 2 or len(rows) != count or not np.isfinite(rows).all():
         raise ValueError(f"the reply does not hold {count} vectors of finite numbers")
@@ -331,19 +313,3 @@ def is_vector(kept: str) -> bool:
     with np.errstate(all="ignore"):  # what is no vector may be any number
         length = float(np.linalg.norm(vector.astype(float)))
     return len(vector) > 0 and (length == 0 or math.isclose(length, 1, rel_tol=1e-3))
-
-
-def _besides_input(reply: object) -> int:
-    """Return the tokens that are no input: some servers leave thinking out of ``completion_tokens``, and bill it."""
-    match reply:
-        case {"usage": {"total_tokens": int(total), "prompt_tokens": int(given)}}:
-            return total - given
-    return 0
-
-
-def _tokens(reply: object, counter: str, texts: Iterable[str]) -> int:
-    """Return the server's count, or an estimate from the texts where it gives none (or 0, as some do)."""
-    match reply:
-        case {"usage": dict(usage)} if isinstance(count := usage.get(counter), int) and count > 0:
-            return count
-    return math.ceil(sum(map(len, texts)) / CHARACTERS_PER_TOKEN)

@@ -74,7 +74,8 @@ def list_price(model: str, url: str) -> Prices | None:
     version, models = _listed()
     for name in (f"{provider}/{model}", model):
         row = models.get(name, {})
-        prices = [row.get(f"{kind}_cost_per_token") for kind in ("input", "output")]
+        said = 0.0 if row.get("mode") == "embedding" else None  # an embedder says nothing that costs
+        prices = [row.get("input_cost_per_token"), row.get("output_cost_per_token", said)]
         known = [round(1e6 * price, 6) for price in prices if isinstance(price, float | int)]
         if row.get("litellm_provider") == provider and len(known) == len(prices) and any(prices):
             return Prices(input=known[0], output=known[1], source=f"litellm {version}")

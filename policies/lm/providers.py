@@ -22,7 +22,7 @@ from .base import Embedder, LanguageModel
 from .cache import Cache
 from .embedded import EmbeddedModel
 from .embedded.readers import READERS
-from .endpoint import EndpointConfig
+from .endpoint_config import EndpointConfig
 from .fast import FastEmbedder
 from .lexical import DIMENSIONS, LexicalEmbedder
 from .openai import OpenAIEmbedder, OpenAIModel

@@ -14,7 +14,10 @@ DOWN = (401, 403, 404, 407)
 """Statuses that no other request would fare better with."""
 REFUSED = (400, 413, 422)
 """Statuses that say that the request asks for too much, or for what is forbidden."""
-TOO_LONG = r"(?i)context.{0,3}(length|window|size)|maximum model length|prompt is too long"
+TOO_LONG = (
+    r"(?i)context.{0,3}(length|window|size)|maximum (model|prompt) length|(prompt|input|request) is too (long|large)"
+    r"|reduce the length|input token(s exceed| count)"
+)
 """How OpenAI, vLLM, the llama.cpp server and others complain of a long prompt."""
 OTHER_FORM = (
     r"(?i)response.?format|json|schema|grammar|guided|structured|support|unrecogni[sz]ed|unknown|extra (input|field)"
@@ -28,6 +31,8 @@ FLAGGED = r"(?i)moderation|flagged|content.{0,3}(policy|filter|management)"
 """How they say with status 403 that it is this text which is refused."""
 SETTING = r"(?i)['\"`](temperature|top_p|max_tokens|max_completion_tokens)['\"`]"
 """How they name a setting that the model does not take."""
+NO_SUCH_PATH = r"(?i)unexpected endpoint or method"
+"""How LM Studio says, with status 200, that it has no such path."""
 MADE_NO_JSON = r"(?i)json_validate_failed|failed to validate json|failed_generation"
 """How Groq says that this reply of the model was no JSON; the next may be."""
 
@@ -60,12 +65,20 @@ def parsed(text: str, status: int) -> tuple[object, Mapping[str, object] | None]
     if status < 400 and not said:
         return reply, None
     said = reply if said is None else said
-    return reply, said if isinstance(said, dict) else {"message": said}
+    return reply, _with_details(said) if isinstance(said, dict) else {"message": said}
+
+
+def _with_details(error: Mapping[str, object]) -> Mapping[str, object]:
+    """Return an error with the words of the server behind a gateway (OpenRouter) in its message."""
+    match error:
+        case {"message": str(message), "metadata": {"raw": str(raw)}}:
+            return {**error, "message": f"{message}: {raw}"}
+    return error
 
 
 def advice_for(status: int, message: str) -> str:
     """Return what to do about a refusal."""
-    if status == 413 or re.search(TOO_LONG, message):
+    if status == 413 or (status != 429 and re.search(TOO_LONG, message)):
         return "set context_tokens, or lower the policy's buffer_size or top_k, or take a model with a longer context"
     if "max_completion_tokens" in message:
         return 'set max_tokens_field to "max_completion_tokens"'

@@ -7,12 +7,22 @@ from collections.abc import AsyncIterable, AsyncIterator
 from typing import Any
 
 from .base import Message, ToolCall
+from .thoughts import Aloud, text_of, without_thoughts
 
 MOST_EVENT_BYTES = 2**22
 """Of one event; a longer one is no text of a model."""
 DONE = "[DONE]"
 BROKEN_OFF = ("error", "network_error")
 """Reasons to end that gateways give where the model behind them has failed; a reply with one is none."""
+
+
+class BrokenOff(ValueError):  # noqa: N818 - what it means, not what it is
+    """A reply that ends in a failure of the model behind the server."""
+
+    def __init__(self, problem: str) -> None:
+        """``problem``: what the server says of it."""
+        super().__init__("the reply broke off")
+        self.problem = problem
 
 
 class Events:
@@ -86,12 +96,13 @@ class Said:
     def __init__(self) -> None:
         """Start with nothing."""
         self._texts: list[str] = []
+        self._aloud = Aloud()
         self._calls: dict[int, dict[str, str]] = {}
         self.finished = False
         """Whether the choice says why it ended."""
 
     def take(self, event: Any) -> str:
-        """Take in an event; return the text in it."""
+        """Take in an event; return what it adds to what is said, the thoughts at its start left out."""
         text = ""
         for choice in _listed(event, "choices"):
             if not isinstance(choice, dict) or choice.get("index", 0) != 0:
@@ -100,11 +111,15 @@ class Said:
             delta = choice.get("delta")
             if not isinstance(delta, dict):
                 continue
-            text += _text(delta, "content")
+            text += text_of(delta.get("content"))
             for call in _listed(delta, "tool_calls"):
                 self._take_call(call)
         self._texts.append(text)
-        return text
+        return self._aloud.take(text)
+
+    def rest(self) -> str:
+        """Return what is said besides, as the reply has ended: its few characters could have begun thoughts."""
+        return self._aloud.end()
 
     def _take_call(self, call: Any) -> None:
         match call:
@@ -121,10 +136,10 @@ class Said:
 
     @property
     def message(self) -> Message:
-        """All of it as a message."""
+        """All of it as a message, the thoughts at its start left out."""
         calls = (self._calls[place] for place in sorted(self._calls))
         called = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in calls)
-        return Message("assistant", "".join(self._texts), called)
+        return Message("assistant", without_thoughts("".join(self._texts)), called)
 
 
 def _listed(value: Any, name: str) -> list[Any]:

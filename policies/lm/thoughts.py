@@ -19,6 +19,33 @@ def without_thoughts(text: str) -> str:
     return "" if begun else text
 
 
+class Aloud:
+    """What a reply says aloud as it comes, without the thoughts at its start."""
+
+    def __init__(self) -> None:
+        """Start with nothing."""
+        self._held: str | None = ""
+        """What may be thoughts; None once the reply says something."""
+
+    def take(self, piece: str) -> str:
+        """Return what is said by one more piece of the reply: nothing as long as it may be thoughts."""
+        if self._held is None:
+            return piece
+        self._held += piece
+        start = self._held.lstrip()
+        if start.startswith(BEGIN):
+            said = without_thoughts(self._held)
+        else:
+            said = "" if BEGIN.startswith(start) else self._held
+        self._held = None if said else self._held
+        return said
+
+    def end(self) -> str:
+        """Return what was held back and is no thoughts, as the reply has ended."""
+        said, self._held = without_thoughts(self._held or ""), None
+        return said
+
+
 def text_of(content: Any) -> str:
     """Return the text of a message: itself, or that of its parts, of which some are thoughts; empty without any."""
     if isinstance(content, list):

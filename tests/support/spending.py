@@ -13,6 +13,9 @@ class Bill:
     def __init__(self) -> None:
         self.heard: list[str] = []
 
+    async def reserve(self) -> None:
+        self.heard.append("reserve")
+
     async def sending(self) -> None:
         self.heard.append("sending")
 

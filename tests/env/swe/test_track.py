@@ -227,7 +227,9 @@ async def test_tests_may_be_more_than_a_command_can_name(task: SweTask, outside:
     many = replace(task, files={"run_tests.py": noting + failing}, fail_to_pass=names[:1], pass_to_pass=names[1:])
     course = course_of(many, outside)
     assert await rewarded(many, course) == passing
-    assert await course.act("wc -l < ran.txt; uniq ran.txt | wc -l; tail -n 1 ran.txt") == f"{count}\n{count}\n{names[-1]}"
+    assert (
+        await course.act("wc -l < ran.txt; uniq ran.txt | wc -l; tail -n 1 ran.txt") == f"{count}\n{count}\n{names[-1]}"
+    )
     await course.aclose()
 
 

@@ -10,7 +10,7 @@ from mnemotune.data.dialogue.load import load_scenarios
 from mnemotune.experiments.reliability import deletion
 from mnemotune.policies.deploy import deployment
 from mnemotune.policies.deploy.store import MemoryStore
-from mnemotune.policies.lm.endpoint import EndpointConfig
+from mnemotune.policies.lm.endpoint_config import EndpointConfig
 
 
 async def test_nothing_states_a_fact_that_was_forgotten(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mnemotune.policies.deploy.conversation import answered, before
+from mnemotune.policies.deploy.conversation import answered, before, message_of
 from mnemotune.policies.lm import Message, ToolCall
 
 ASKED = Message("user", "What is at the lake?")
@@ -51,6 +51,14 @@ def test_there_is_one_system_message_at_the_beginning(given: Any, content: Any) 
     talk = [{"role": "user", "content": "Well?"}]
     sent = before([KNOWN, ASKED], [{"role": "developer", "content": given, "name": "x"}, *talk])
     assert sent == [{"role": "developer", "content": content, "name": "x"}, ASKED.as_json(), *talk]
+
+
+@pytest.mark.parametrize("role", ["user", "assistant"])
+@pytest.mark.parametrize("parts", [False, True])
+def test_an_assistants_thoughts_are_no_part_of_what_it_says(role: str, parts: bool) -> None:
+    text = "<think>Who asks?</think>\n\nA heron."
+    message = message_of({"role": role, "content": [{"type": "text", "text": text}] if parts else text})
+    assert message == Message(role, "A heron." if role == "assistant" else text)  # type: ignore[arg-type]
 
 
 def test_what_is_known_comes_first_where_the_client_sends_no_system_message() -> None:

@@ -17,7 +17,7 @@ from mnemotune.policies.deploy.deployment import (
     read_deployment,
 )
 from mnemotune.policies.files import dump_yaml
-from mnemotune.policies.lm.endpoint import EndpointConfig
+from mnemotune.policies.lm.endpoint_config import EndpointConfig
 from mnemotune.policies.lm.providers import ModelsConfig
 
 SETTINGS = "policy: best_policy.yaml\nmodel: openai:m\nembedder: lexical:64\ncontext_tokens: 500\n"

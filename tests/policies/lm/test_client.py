@@ -109,6 +109,34 @@ async def test_a_call_that_was_not_answered_is_counted() -> None:
     assert bill.heard == ["sending", "unanswered"]
 
 
+@pytest.mark.parametrize(
+    "usage",
+    [{"prompt_tokens": 9, "total_tokens": 9}, {"prompt_tokens": None, "completion_tokens": None}, {}],
+)
+async def test_a_usage_with_gaps_is_filled_by_an_estimate(
+    client: openai.AsyncOpenAI, server: ScriptedServer, usage: dict[str, Any]
+) -> None:
+    server.say("Nice boat.", usage=usage)
+    completion = await ClientModel(client, "m").complete(HELLO)
+    assert (completion.usage.input_tokens, completion.usage.output_tokens) == (usage.get("prompt_tokens") or 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("choice", "problem"),
+    [
+        ({"message": {"content": "Ye"}, "finish_reason": "error", "error": {"message": "gone"}}, "broke off: gone"),
+        ({"message": {"content": "Ye"}, "error": {"message": "gone"}}, "broke off: gone"),
+        ({"message": None, "finish_reason": "stop"}, "no choice with a text"),
+    ],
+)
+async def test_a_reply_that_is_none_is_an_error(
+    client: openai.AsyncOpenAI, server: ScriptedServer, choice: dict[str, Any], problem: str
+) -> None:
+    server.answer({"choices": [choice]})
+    with pytest.raises(LanguageModelError, match=f"model m: .*{problem}"):
+        await ClientModel(client, "m").complete(HELLO)
+
+
 class Looks:
     """Looks like a client, and answers as a test wants it to."""
 

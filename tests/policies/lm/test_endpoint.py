@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,9 +17,10 @@ from mnemotune.policies.lm import (
 )
 from mnemotune.policies.lm.cache import ResponseCache
 from mnemotune.policies.lm.chain import chain
-from mnemotune.policies.lm.endpoint import EndpointConfig
+from mnemotune.policies.lm.endpoint_config import EndpointConfig
 from mnemotune.policies.lm.openai import OpenAIModel
-from mnemotune.policies.lm.outage import Clock
+from mnemotune.policies.lm.outage import Clock, EndpointSilent
+from spending import Bill
 
 if TYPE_CHECKING:
     from .conftest import Connect, FakeTime, ScriptedServer
@@ -135,6 +137,28 @@ async def test_other_servers_ways_to_word_an_error_are_read(
     server.answer(body, status=404)
     with pytest.raises(LanguageModelError, match="model not pulled"):
         await connect().complete(REQUEST)
+
+
+@pytest.mark.parametrize(("status", "error"), [(407, EndpointDown), (503, EndpointSilent)])
+@pytest.mark.parametrize("scheme", ["http://", ""])
+async def test_a_proxy_that_opens_no_way_is_named_and_nothing_is_billed(
+    monkeypatch: pytest.MonkeyPatch, status: int, error: type[Exception], scheme: str
+) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 {status} No\r\nContent-Length: 0\r\n\r\n".encode())
+        await writer.drain()
+        writer.close()
+
+    bill = Bill()
+    proxy = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    async with proxy:
+        monkeypatch.setenv("https_proxy", f"{scheme}127.0.0.1:{proxy.sockets[0].getsockname()[1]}")
+        model = OpenAIModel("m", base_url="https://llm.example.com/v1", attempts=2, longest_outage_seconds=0)
+        with pytest.raises(error, match=f"status {status}: the proxy opens no way"):
+            await model.complete(replace(REQUEST, bill=bill))
+        await model.aclose()
+    assert bill.heard == ["reserve", "sending"]
 
 
 async def test_an_html_page_of_a_proxy_is_shortened_to_its_text(server: ScriptedServer, connect: Connect) -> None:

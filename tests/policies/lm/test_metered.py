@@ -12,11 +12,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loopback import PATIENCE_SECONDS
 from mnemotune.policies.lm import (
     Budget,
     BudgetExhausted,
@@ -32,7 +34,12 @@ from mnemotune.policies.lm import (
     Usage,
 )
 from mnemotune.policies.lm.budget import on_account
+from mnemotune.policies.lm.charges import Charges
+from mnemotune.policies.lm.openai import OpenAIModel
 from spending import end, most_input, price, priced, request, worst
+
+if TYPE_CHECKING:
+    from .conftest import ScriptedServer
 
 
 class Fixed(LanguageModel):
@@ -297,3 +304,19 @@ def admitted(budget: Budget, text: str, plan: Plan) -> bool:
         return False
     end(budget, call)
     return True
+
+
+async def test_a_request_that_is_sent_again_takes_no_place_that_a_call_with_a_reserve_needs(
+    server: ScriptedServer,
+) -> None:
+    """Near the end of a budget the two would wait for each other."""
+    model = OpenAIModel("m", base_url=server.url, concurrency=1)
+    metered = Metered(model, budget=Budget(Limits(calls=3), charges=Charges()))
+    await metered.complete(request("known"))
+    server.hold()
+    asking = [asyncio.create_task(metered.complete(request(text))) for text in ("first", "known", "last")]
+    await server.has_been_asked(2)
+    server.release()
+    ends = await asyncio.wait_for(asyncio.gather(*asking, return_exceptions=True), PATIENCE_SECONDS)
+    await model.aclose()
+    assert [end.text if isinstance(end, Completion) else type(end) for end in ends[:2]] == ["fine", "fine"]

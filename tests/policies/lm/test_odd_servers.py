@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import fastapi
 import openai
 import pytest
 
-from mnemotune.policies.forms import ANY_OBJECT
+from loopback import on_loopback
+from mnemotune.policies.forms import ANY_OBJECT, ReplyForm
 from mnemotune.policies.lm import EndpointDown, LanguageModelError, Message, Refused, Request
 from mnemotune.policies.lm.client import ClientModel
+from mnemotune.policies.lm.openai import OpenAIEmbedder
 from mnemotune.policies.lm.refusals import advice_for, error_kind
 from mnemotune.policies.lm.streaming import Said, events_of
 
@@ -74,10 +77,26 @@ async def test_a_model_that_never_makes_json_in_a_form_is_asked_in_another(
         (400, "API key not valid. Please pass a valid API key.", EndpointDown),
         (400, "Unsupported value: 'temperature' does not support 0 with this model.", Refused),
         (400, "This model's context length is 8192 tokens", Refused),
+        (400, "The input token count (9000) exceeds the maximum number of tokens allowed (8192)", Refused),
     ],
 )
 def test_words_tell_what_a_refusal_means(status: int, message: str, kind: type[LanguageModelError]) -> None:
     assert error_kind(status, message) is kind
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Input tokens exceed the configured limit of 272000 tokens.",
+        "Please reduce the length of the messages or completion.",
+        "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
+        "The input token count (9000) exceeds the maximum number of tokens allowed (8192)",
+        "Input is too long for requested model.",
+    ],
+)
+def test_a_prompt_that_is_too_long_is_known_in_many_words(message: str) -> None:
+    assert "set context_tokens" in advice_for(400, message)
+    assert "context_tokens" not in advice_for(429, message)
 
 
 def test_a_refusal_comes_with_what_to_do() -> None:
@@ -91,6 +110,81 @@ async def test_a_spent_budget_ends_the_run_at_once(server: ScriptedServer, conne
     with pytest.raises(EndpointDown, match="Budget has been exceeded"):
         await connect().complete(REQUEST)
     assert len(server.asked) == 1
+
+
+async def test_words_behind_a_gateway_tell_which_form_is_not_taken(server: ScriptedServer, connect: Connect) -> None:
+    raw = '{"error": {"message": "response_format json_schema is not supported"}}'
+    server.answer({"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw}}}, status=400)
+    form = ReplyForm.of("notes", {"type": "object", "properties": {}})
+    await connect().complete(Request(REQUEST.messages, "write", form=form))
+    assert [asked.body["response_format"]["type"] for asked in server.asked] == ["json_schema", "json_object"]
+
+
+async def test_a_path_that_a_server_lacks_ends_a_run_at_once(server: ScriptedServer, connect: Connect) -> None:
+    server.answer({"error": "Unexpected endpoint or method. (POST /chat/completions)"})
+    with pytest.raises(EndpointDown, match=r"status 404: Unexpected endpoint .*ends in /v1"):
+        await connect().complete(REQUEST)
+
+
+async def test_what_a_gateway_says_of_a_broken_reply_is_not_quoted_where_that_is_unwanted(
+    server: ScriptedServer, connect: Connect
+) -> None:
+    choice = {"message": {"content": "Ye"}, "error": {"message": "cannot go on after 'I live in Lisbon'"}}
+    for quoted in (True, False):
+        server.answer({"choices": [choice]})
+        with pytest.raises(LanguageModelError, match="the reply broke off") as caught:
+            await connect(attempts=1, quote_server=quoted).complete(REQUEST)
+        assert ("Lisbon" in str(caught.value)) is quoted
+
+
+async def test_a_reply_at_the_end_of_the_context_is_cut(server: ScriptedServer, connect: Connect) -> None:
+    server.answer({"choices": [{"message": {"content": "Ye"}, "finish_reason": "model_length"}]})
+    assert (await connect().complete(REQUEST)).usage.cut
+
+
+async def test_vectors_without_their_places_are_in_the_order_of_the_texts(server: ScriptedServer) -> None:
+    """Gemini leaves out the place 0, and others leave out all."""
+    for second in ({"index": 1}, {"index": None}, {}):
+        server.answer({"data": [{"embedding": [1.0, 0.0]}, {"embedding": [0.0, 1.0], **second}]})
+        embedder = OpenAIEmbedder("e", base_url=server.url)
+        assert (await embedder.embed(["a", "b"])).vectors.tolist() == [[1, 0], [0, 1]]
+        await embedder.aclose()
+
+
+async def test_a_batch_that_a_server_finds_too_large_is_sent_in_parts() -> None:
+    with on_loopback(TakesFew) as server:
+        embedder = OpenAIEmbedder("e", base_url=server.url)
+        for _ in range(2):
+            rows = (await embedder.embed(list(map(str, range(100))))).vectors
+            assert (rows[:, 1] / rows[:, 0]).round().tolist() == list(range(100))
+        await embedder.aclose()
+    assert server.sizes == [100, 50, 25, 25, 50, 25, 25, 25, 25, 25, 25]
+
+
+async def test_a_text_that_is_refused_by_itself_makes_no_batch_smaller() -> None:
+    with on_loopback(TakesFew) as server:
+        embedder = OpenAIEmbedder("e", base_url=server.url)
+        with pytest.raises(Refused):
+            await embedder.embed(["1", "too long", "3"])
+        await embedder.embed(["1", "2", "3"])
+        await embedder.aclose()
+    assert server.sizes == [3, 2, 1, 1, 3]
+
+
+class TakesFew:
+    """Embeds at most so many texts at once, of short ones."""
+
+    def __init__(self, url: str, most: int = 32) -> None:
+        self.url, self.most = url, most
+        self.sizes: list[int] = []
+
+    async def handle(self, request: fastapi.Request) -> fastapi.Response:
+        texts = (await request.json())["input"]
+        self.sizes.append(len(texts))
+        if len(texts) > self.most or not all(map(str.isdigit, texts)):
+            return fastapi.responses.JSONResponse({"error": f"batch size {len(texts)} > {self.most}"}, 422)
+        vectors = [{"index": place, "embedding": [1.0, float(text)]} for place, text in enumerate(texts)]
+        return fastapi.responses.JSONResponse({"data": vectors})
 
 
 def test_calls_that_a_stream_does_not_number_are_told_apart_by_their_ids() -> None:

@@ -460,7 +460,7 @@ async def test_embedding_retries_like_chat(
         vectors([1.0]),
         vectors([1.0], [1.0, 2.0]),
         vectors([1.0], [float("nan")]),
-        {"data": [{"embedding": [1.0]}, {"embedding": [1.0]}]},
+        {"data": [[1.0], [1.0]]},
         {"data": None},
         {},
         [],

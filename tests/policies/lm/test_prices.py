@@ -61,6 +61,12 @@ def test_the_list_that_is_installed_is_read_without_a_network() -> None:
     assert 0 < price.input <= price.output < 1000
 
 
+def test_what_an_embedder_says_costs_nothing() -> None:
+    price = list_price("mistral-embed", "https://api.mistral.ai/v1")
+    assert price is not None
+    assert (price.input > 0, price.output) == (True, 0)
+
+
 def test_without_a_list_a_price_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise PackageNotFoundError(name)

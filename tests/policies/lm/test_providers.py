@@ -12,7 +12,7 @@ import pytest
 from mnemotune.optimizer.config import ConfigError, parse_config
 from mnemotune.optimizer.models import open_models
 from mnemotune.policies.lm import Message, Request
-from mnemotune.policies.lm.endpoint import EndpointConfig
+from mnemotune.policies.lm.endpoint_config import EndpointConfig
 from mnemotune.policies.lm.providers import EMBEDDERS, MODELS, embedder_named, model_named
 
 ROOT = Path(__file__).parents[3]

@@ -19,7 +19,7 @@ from mnemotune.env.dialogue.record import period_of
 from mnemotune.policies.files import load_policy
 from mnemotune.policies.lm import Completion, Embedder, LanguageModel, LanguageModelError, Message, Request, Usage
 from mnemotune.policies.lm.embedded import EmbeddedModel
-from mnemotune.policies.lm.endpoint import EndpointConfig
+from mnemotune.policies.lm.endpoint_config import EndpointConfig
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.lm.openai import OpenAIModel
 from mnemotune.policies.lm.providers import open_embedder

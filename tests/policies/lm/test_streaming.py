@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from mnemotune.policies import Assistant, SyncAssistant, load_policy
 from mnemotune.policies.lm import EndpointDown, LanguageModelError, Message, Request, ToolCall
+from mnemotune.policies.lm.client import as_model
 from mnemotune.policies.lm.embedded import EmbeddedModel
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.lm.openai import OpenAIModel
@@ -41,7 +42,7 @@ def event(delta: dict[str, Any], finish: str | None = None, **more: Any) -> str:
     return f"data: {json.dumps({'id': 'c1', 'choices': choices, **more})}\n\n"
 
 
-def streamed(*texts: str, end: str = "data: [DONE]\n\n") -> str:
+def streamed(*texts: Any, end: str = "data: [DONE]\n\n") -> str:
     return "".join([*(event({"content": text}) for text in texts), event({}, "stop"), end])
 
 
@@ -132,6 +133,32 @@ async def test_the_official_client_streams_too(server: ScriptedServer) -> None:
         server.refuse(401)
         with pytest.raises(EndpointDown):
             _ = [piece async for piece in assistant.stream("Hi.")]
+        say(server, event({"content": "Ye"}) + event({}, "error"))
+        with pytest.raises(LanguageModelError, match="broke off: finish_reason 'error'"):
+            _ = [piece async for piece in assistant.stream("Hi.")]
+        assert [message.content for message in (await memory.snapshot()).buffer] == ["Hi.", "Hello"]
+
+
+@pytest.mark.parametrize("official", [False, True])
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ["<thi", "nk>a secret</th", "ink>\n", "\nYes", "."],
+        [
+            [{"type": "thinking", "thinking": [{"type": "text", "text": "a secret"}]}],
+            [{"type": "text", "text": "Yes."}],
+        ],
+    ],
+)
+async def test_thoughts_are_neither_said_nor_remembered(
+    connect: Connect, server: ScriptedServer, official: bool, pieces: list[Any]
+) -> None:
+    async with openai.AsyncOpenAI(base_url=server.url, api_key="any", max_retries=0) as client:
+        model = as_model(client, "m") if official else connect()
+        assistant = Assistant(model, open_memory(load_policy("native"), model, LexicalEmbedder()))
+        say(server, streamed(*pieces))
+        assert "".join([piece async for piece in assistant.stream("Is it?")]) == "Yes."
+        assert [message.content for message in (await assistant.memory.snapshot()).buffer] == ["Is it?", "Yes."]
 
 
 def test_a_model_without_a_stream_says_it_in_one_piece() -> None:

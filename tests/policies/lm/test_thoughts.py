@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mnemotune.policies.lm.thoughts import text_of, without_thoughts
+from mnemotune.policies.lm.thoughts import Aloud, text_of, without_thoughts
 
 
 @pytest.mark.parametrize(
@@ -25,6 +27,15 @@ from mnemotune.policies.lm.thoughts import text_of, without_thoughts
 )
 def test_thoughts_at_the_start_are_no_part_of_a_reply(reply: str, said: str) -> None:
     assert without_thoughts(reply) == said
+
+
+@given(st.lists(st.sampled_from(["<think>", "</think>", "<th", "ink>", "\n", " ", "Yes.", "a < b"]), max_size=8))
+def test_what_is_said_aloud_piece_by_piece_is_the_reply_without_its_thoughts(pieces: list[str]) -> None:
+    aloud = Aloud()
+    said = "".join([*map(aloud.take, pieces), aloud.end()])
+    whole = "".join(pieces)
+    begins = whole.lstrip().startswith("<think>")
+    assert said == (without_thoughts(whole) if begins else whole), "what begins without a mark is said at once"
 
 
 @pytest.mark.parametrize(
