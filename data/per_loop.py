@@ -26,5 +26,7 @@ class PerLoop(Generic[T]):
         with self._making:
             value = self._made.get(loop)
             if value is None:
+                for other in [other for other in self._made if other.is_closed()]:  # a value may hold on to its loop
+                    del self._made[other]
                 value = self._made[loop] = self._make()
         return value

@@ -10,8 +10,10 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any, Self
 
+from ..data.errors import MnemotuneError
 from .forms import ReplyForm
 from .lm.base import Completion, LanguageModel, LanguageModelError, Message, Request, Tool
+from .lm.budget import BudgetExhausted
 from .lm.client import Client, as_model
 from .lm.ledger import CallRole
 from .memory.budget import within
@@ -126,7 +128,9 @@ class Assistant:
         reply = await self.respond(text)
         try:
             return reply, await self.remember(text, reply)
-        except LanguageModelError as error:
+        except BudgetExhausted:
+            raise
+        except MnemotuneError as error:
             raise NotRemembered(f"there is a reply, and memory cannot be written: {error}", reply) from error
 
     async def stream(self, text: str) -> AsyncGenerator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Iterator
 from typing import Any, Self, TypeVar
@@ -21,23 +22,37 @@ class LoopThread:
 
     def __init__(self) -> None:
         """Start the thread."""
+        self._start()
+
+    def _start(self) -> None:
+        self._process = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._stopped = asyncio.Event()
-        thread = threading.Thread(target=_run, args=[self._loop, self._stopped], name="mnemotune", daemon=True)
-        thread.start()
-        self._end = finalize(self, _end, self._loop, self._stopped, thread)
+        self._thread = threading.Thread(target=_run, args=[self._loop, self._stopped], name="mnemotune", daemon=True)
+        self._thread.start()
+        self._end = finalize(self, _end, self._loop, self._stopped, self._thread)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do work in the loop, and return what comes of it. Raises RuntimeError when it is closed."""
         if not self._end.alive:
             work.close()
             raise RuntimeError("it is closed")
+        if os.getpid() != self._process:  # threads do not come along into a forked process
+            self._end.detach()
+            self._start()
         doing = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return doing.result()
         except KeyboardInterrupt:
             doing.cancel()
             raise
+
+    def finish(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do work in the loop; wait for its end unless this is the loop's own thread, where the collector may run."""
+        if threading.current_thread() is self._thread:
+            self._loop.create_task(work)
+        else:
+            self.run(work)
 
     @property
     def alive(self) -> bool:
@@ -93,7 +108,7 @@ class SyncAssistant:
             while (piece := self.run(_next(pieces))) is not None:
                 yield piece
         finally:
-            self.run(_closed(pieces))
+            self._thread.finish(_closed(pieces))
 
     def answer(self, prompt: str) -> str:
         """Answer a question; what is remembered stays as it is."""

@@ -41,9 +41,7 @@ def read_histories(path: Path, omissions: Omissions, *, by: By = "user") -> list
     if not messages:
         why = f"; {omissions.broken[0]}" if omissions.broken else ""
         raise TaskError(f"{path}: has no message that somebody says{why}")
-    users: dict[str, set[str]] = {}
-    for message in messages:
-        users.setdefault(message.talk, set()).update([message.user] if message.user else [])
+    users = _users_of_talks(messages)
     talks: dict[str, dict[str, list[Logged]]] = {}
     for message in messages:
         group = _group(message, users[message.talk] if message.talk else set(), by)
@@ -62,24 +60,49 @@ def _with_users(messages: Iterable[Logged]) -> Iterator[Logged]:
 
 
 def _with_ids_of_their_own(messages: Sequence[Logged], omissions: Omissions) -> list[Logged]:
-    """Return messages with distinct ids: those that several conversations have are ``CONVERSATION/ID``.
+    """Return messages with distinct ids.
 
-    What has the id of another message of its conversation is left out.
+    Those that several conversations have are ``CONVERSATION/ID``, or ``USER/ID`` where there are no conversations, and
+    ``USER/CONVERSATION/ID`` where several users have a conversation of that name. Where a message without an id stands
+    is ``line ID`` if another has that id. What has the id of another message of its conversation is left out.
     """
-    talks: dict[str, set[str]] = {}
+    given = {message.id for message in messages if message.has_id}
+    messages = [m if m.has_id or m.id not in given else replace(m, id=f"line {m.id}") for m in messages]
+    users = _users_of_talks(messages)
+    owners: dict[str, set[tuple[str, str]]] = {}
     for message in messages:
-        talks.setdefault(message.id, set()).add(message.talk)
+        owners.setdefault(message.id, set()).add(_owner(message, users))
     firsts: dict[str, str] = {}
     kept = list[Logged]()
     for message in messages:
-        if len(talks[message.id]) > 1 and message.talk:
-            message = replace(message, id=f"{message.talk}/{message.id}")
+        if len(owners[message.id]) > 1:
+            message = replace(message, id=_distinct(message, owners[message.id], _owner(message, users)))
         first = firsts.setdefault(message.id, message.where)
         if first != message.where:
             omissions.leave_out(message.where, f"id: {message.id!r} is that of {first} too; ids must be distinct")
             continue
         kept.append(message)
     return kept
+
+
+def _users_of_talks(messages: Iterable[Logged]) -> dict[str, set[str]]:
+    """Return who is named in each conversation."""
+    users: dict[str, set[str]] = {}
+    for message in messages:
+        users.setdefault(message.talk, set()).update([message.user] if message.user else [])
+    return users
+
+
+def _owner(message: Logged, users: Mapping[str, Set[str]]) -> tuple[str, str]:
+    """Return whose a message is, and its conversation; in a conversation of one user all messages are that user's."""
+    named = users[message.talk]
+    return (next(iter(named)) if message.talk and len(named) == 1 else message.user), message.talk
+
+
+def _distinct(message: Logged, owners: Set[tuple[str, str]], owner: tuple[str, str]) -> str:
+    user, talk = owner
+    several = sum(other == talk for _, other in owners) > 1
+    return "/".join(part for part in (user if several else "", talk, message.id) if part)
 
 
 def _group(message: Logged, users: Set[str], by: By) -> str:
@@ -190,7 +213,7 @@ def _asked(user: Any, evidence: Iterable[str], histories: Mapping[str, History])
                 return history
         whose = "" if user is None else f" of {str(user)[:60]}"
         shared = any(place.endswith(f"/{name}") for history in named for place in history.places)
-        hint = "; several conversations have it, so write CONVERSATION/ID" if shared else ""
+        hint = "; several have it, so write CONVERSATION/ID, USER/ID or USER/CONVERSATION/ID" if shared else ""
         raise ValueError(f"evidence: no message{whose} has the id {name[:60]!r}{hint}")
     if len(named) > 1:
         raise ValueError("user: say whose memory is asked, the user or the conversation")

@@ -85,7 +85,7 @@ def _of_conversation(row: Mapping[str, Any], number: int, where: str, omissions:
     time, user = time_of(about, TIMES), text_of(about, USERS)
     if not isinstance(row["messages"], list):
         raise ValueError("messages: must be a list")
-    for place, message in enumerate(row["messages"]):
+    for place, message in enumerate([*row["messages"], *_replied(row)]):
         there = f"{where}, message {place}"
         try:
             if not isinstance(message, dict):
@@ -96,6 +96,14 @@ def _of_conversation(row: Mapping[str, Any], number: int, where: str, omissions:
         else:
             if logged is not None:
                 yield logged
+
+
+def _replied(row: Mapping[str, Any]) -> list[Any]:
+    """Return the reply to a row's messages, where the row is a request with its reply."""
+    match row:
+        case {"choices": [{"message": dict(message)}, *_]}:
+            return [message]
+    return []
 
 
 def _of_chatgpt(row: Mapping[str, Any], number: int, where: str, omissions: Omissions) -> Iterator[Logged]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..thoughts import without_thoughts
 from .omissions import Omissions
 from .task import Role
 from .times import time_of
@@ -37,6 +38,8 @@ class Logged:
     """The conversation that it belongs to; empty where the log does not say."""
     user: str = ""
     """Whose memory it is; empty where the log does not say."""
+    has_id: bool = True
+    """Whether the log gives the id; else it is where the message stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class About:
 def message_of(row: Mapping[str, Any], about: About, omissions: Omissions) -> Logged | None:
     """Return the message of an object; None where nobody says it, or it says nothing. Raises ValueError.
 
-    ``about`` stands in for what the message does not say itself.
+    ``about`` stands in for what the message does not say itself. Thoughts at the start of a reply are left out.
     """
     speaker = text_of(row, SPEAKERS)
     role = _role(row, speaker)
@@ -62,11 +65,14 @@ def message_of(row: Mapping[str, Any], about: About, omissions: Omissions) -> Lo
         omissions.pass_over("messages of systems and tools")
         return None
     text = said(first_of(row, TEXTS))
+    text = without_thoughts(text) if role == "assistant" else text
     if not text.strip():
         omissions.pass_over("messages without a text")
         return None
+    name = text_of(row, IDS)
     return Logged(
-        id=text_of(row, IDS) or about.id,
+        id=name or about.id,
+        has_id=bool(name),
         where=about.where,
         text=text,
         role=role,

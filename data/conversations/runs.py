@@ -31,7 +31,7 @@ def messages_of_runs(rows: Sequence[tuple[str, Any]], omissions: Omissions) -> I
         for _, said in sorted(runs, key=lambda run: run[0]):
             yield from said.given[earlier.repeated(_texts(said.given)) :]
             yield from said.replied
-            earlier.add(_texts([*said.given, *said.replied]))
+            earlier.add(_texts(said.given), _texts(said.replied))
 
 
 def is_inner(row: Mapping[str, Any]) -> bool:
@@ -157,15 +157,22 @@ class _Earlier:
     def __init__(self) -> None:
         """Begin with none."""
         self._by_end: dict[tuple[str, str], list[list[tuple[str, str]]]] = {}
+        self._replies = set[tuple[str, str]]()
 
-    def add(self, texts: list[tuple[str, str]]) -> None:
-        """Take in what a run has said."""
+    def add(self, given: list[tuple[str, str]], replied: list[tuple[str, str]]) -> None:
+        """Take in what a run was given, and what it replied."""
+        texts = [*given, *replied]
         if texts:
             self._by_end.setdefault(texts[-1], []).append(texts)
+        self._replies.update(replied)
 
     def repeated(self, given: list[tuple[str, str]]) -> int:
-        """Return how many of the first messages that a run is given are the last of an earlier run."""
+        """Return how many of the first messages that a run is given were there in an earlier run.
+
+        They are the last of an earlier run, or end with a reply of one: what stands before that may be worded anew.
+        """
         for count in range(len(given), 0, -1):
-            if any(said[-count:] == given[:count] for said in self._by_end.get(given[count - 1], ())):
+            last = given[count - 1]
+            if last in self._replies or any(said[-count:] == given[:count] for said in self._by_end.get(last, ())):
                 return count
         return 0

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..lm.base import Message, ToolCall
+from ..lm.base import LanguageModelError, Message, ToolCall
 from ..memory.budget import units_of
 from ..memory.protocol import Context
 from .conversation import answered, message_of, query_of
 from .store import UserMemory
+
+_log = logging.getLogger(__name__)
 
 
 class MemorySession:
@@ -43,12 +46,18 @@ class MemorySession:
         return [*_items(await self._context(query_of(following)), following), *new]
 
     async def add_items(self, items: list[Any]) -> None:
-        """Observe what was added before, and put these behind it."""
+        """Observe what was added before, and put these behind it.
+
+        Where the model that writes fails, both wait for the next time, and the log says so: the run goes on.
+        """
         new = [message for message in _messages(items) if message.role != "system"]
         if new and new[0].role == "tool":  # the call that it is the result of waits
             new = [*self._memory.take_back(), *new]
         else:
-            await self._memory.catch_up()
+            try:
+                await self._memory.catch_up()
+            except LanguageModelError as error:
+                _log.error("user %s: what was said waits to be remembered: %s", self.session_id, error)
         self._queue(new)
 
     async def pop_item(self) -> Any | None:

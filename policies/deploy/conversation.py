@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import dropwhile, takewhile
 from typing import Any
 
+from ...data.thoughts import without_thoughts
 from ..lm.base import Message, ToolCall
-from ..lm.thoughts import without_thoughts
 from ..memory.budget import units_of, within
 from ..memory.protocol import Context
 from ..policy import MemoryPolicy
@@ -104,7 +104,8 @@ def _longer(given: dict[str, Any], text: str) -> dict[str, Any]:
 
 def besides(context: Context, shown: Sequence[Message], *, tokens: int | None, policy: MemoryPolicy) -> Context:
     """Return what memory knows besides messages that are shown anyway, as far as it fits into ``tokens``."""
-    there = {(message.role, message.text) for message in shown}
+    newest = {id(message) for message in newest_of(shown)}  # a text as short as "yes" may have been said before
+    there = {(message.role, message.text) for message in shown if id(message) not in newest}
     talk = [*dropwhile(lambda message: message.role == "system", shown)]
 
     def new(messages: Sequence[Message]) -> tuple[Message, ...]:

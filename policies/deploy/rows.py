@@ -108,10 +108,10 @@ class Rows:
         with self._writing() as database:
             database.execute("INSERT INTO waiting (user, said) VALUES (?, ?)", (user, said))
 
-    def drop_waiting(self, user: str, row: int) -> bool:
-        """Take back what waits; tell whether it was still there."""
+    def drop_waiting(self, user: str, row: Waiting) -> bool:
+        """Take back what waits; tell whether it was still there as it was."""
         with self._writing() as database:
-            done = database.execute("DELETE FROM waiting WHERE user = ? AND id = ?", (user, row))
+            done = database.execute("DELETE FROM waiting WHERE user = ? AND id = ? AND said = ?", (user, *row))
             return done.rowcount == 1
 
     def save(
@@ -120,13 +120,13 @@ class Rows:
         memory: str,
         *,
         instead_of: int | None,
-        observed: int | None = None,
+        observed: Waiting | None = None,
         rewritten: Mapping[int, str | None] | None = None,
     ) -> int | None:
         """Save a memory in place of version ``instead_of``, or as a user's first; return its version.
 
         Nothing changes, and None is returned, when the present version is another, or when what was ``observed``
-        waits no longer. Of what waits, ``rewritten`` has new texts, and None for what goes.
+        waits no longer as it was. Of what waits, ``rewritten`` has new texts, and None for what goes.
         """
         version = secrets.randbits(VERSION_BITS)
         with suppress(_Outdated), self._writing() as database:
@@ -139,7 +139,9 @@ class Rows:
             if done.rowcount != 1:
                 raise _Outdated
             if observed is not None:
-                rewritten = {observed: None}
+                done = database.execute("DELETE FROM waiting WHERE id = ? AND said = ?", observed)
+                if done.rowcount != 1:
+                    raise _Outdated
             for row, said in (rewritten or {}).items():
                 if said is None:
                     done = database.execute("DELETE FROM waiting WHERE id = ?", (row,))
@@ -245,7 +247,8 @@ class Rows:
         try:
             yield self._connection
         except BaseException:
-            self._connection.execute("ROLLBACK")
+            if self._connection.in_transaction:  # a full disk has ended it already
+                self._connection.execute("ROLLBACK")
             raise
         self._connection.execute("COMMIT")
 

@@ -182,12 +182,14 @@ class UserMemory:
         Where it refuses the next ones too, the buffer is at fault: it is dropped, and the log says so.
         """
         async with (await self._opened()).changing:
+            opened = await self._opened()
+            if opened.version is None:  # so that a user who is deleted meanwhile can be told from a new one
+                await self._saved(opened, opened.memory, None)
             events = await self._catch_up()
-            began = (await self._opened()).version
-            while (new := await self._written(messages, waiting=None)) is None:
-                if began is not None and (await self._opened()).version is None:
-                    return events
-            return [*events, *new]
+            while (await self._opened()).version is not None:
+                if (new := await self._written(messages, waiting=None)) is not None:
+                    return [*events, *new]
+            return events
 
     def queue(self, messages: Sequence[Message]) -> None:
         """Put messages into the file, to be observed at the next ``catch_up`` or ``observe``. No model is asked."""
@@ -205,7 +207,7 @@ class UserMemory:
     def take_back(self) -> list[Message]:
         """Take the newest messages that wait out of the file, those of one ``queue``; none where nothing waits."""
         waiting = reversed(self._rows.waiting(self.user))
-        return next((_messages(row) for row in waiting if self._rows.drop_waiting(self.user, row.id)), [])
+        return next((_messages(row) for row in waiting if self._rows.drop_waiting(self.user, row)), [])
 
     async def context(self, query: str, *, tokens: int | None) -> Context:
         """Return the memories that come back for ``query``, the buffer, and what waits, within ``tokens``."""
@@ -289,7 +291,8 @@ class UserMemory:
     async def _catch_up(self) -> list[MemoryEvent]:
         events: list[MemoryEvent] = []
         while waiting := self._rows.waiting(self.user):
-            messages, row = _messages(waiting[0]), waiting[0].id
+            row = waiting[0]
+            messages = _messages(row)
             try:
                 events += await self._written(messages, waiting=row) or []
             except Refused as error:
@@ -297,13 +300,13 @@ class UserMemory:
                     self._tell_lost(messages, error)
         return events
 
-    async def _written(self, messages: Sequence[Message], *, waiting: int | None) -> list[MemoryEvent] | None:
+    async def _written(self, messages: Sequence[Message], *, waiting: Waiting | None) -> list[MemoryEvent] | None:
         """Attempt it; where other messages were refused just before, once more without the buffer. Raises Refused."""
         try:
             events = await self._attempt(messages, waiting=waiting)
         except Refused as error:
             await self.store.ask_harmless()
-            which = object() if waiting is None else waiting
+            which = object() if waiting is None else waiting.id
             if self.store._refused.setdefault(self.user, which) == which:
                 raise
             if dropped := await self._drop_buffer():
@@ -328,7 +331,7 @@ class UserMemory:
         await trial.restore(replace(state, buffer=()))
         return state.buffer if await self._saved(opened, trial, began) else ()
 
-    async def _attempt(self, messages: Sequence[Message], *, waiting: int | None) -> list[MemoryEvent] | None:
+    async def _attempt(self, messages: Sequence[Message], *, waiting: Waiting | None) -> list[MemoryEvent] | None:
         """Observe messages, and save what came of it; None where somebody else has changed the memory meanwhile."""
         async with self._open() as opened:
             began = opened.version

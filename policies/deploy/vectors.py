@@ -50,11 +50,23 @@ class KeptVectors(Embedder):
             reply = await self._embedder.embed([*new.values()], bill=bill)
             usage = reply.usage
             fresh = dict(zip(new, reply.vectors, strict=True))
+            if self._is_of_another_width(reply.vectors):
+                self._fresh = fresh
+                return await self.embed(texts, bill=bill)
             known |= fresh
             self._fresh |= fresh
             for digest in [*self._fresh][:-MOST_FRESH]:
                 del self._fresh[digest]
         return Embedding(np.stack([known[digest] for digest in digests]), usage)
+
+    def _is_of_another_width(self, vectors: Vectors) -> bool:
+        """Drop all that is known where vectors have another width now: they are of another model, whatever its name."""
+        known = {**self._read(), **self._fresh}
+        if all(len(vector) == vectors.shape[1] for vector in known.values()):
+            return False
+        self._rows.drop_vectors(self._user, ())
+        self._known, self._fresh = {}, {}
+        return True
 
     def keep(self, texts: Iterable[str], *, version: int | None, anew: bool = False) -> None:
         """Keep the vectors of a memory's texts, those that are known, and of no others, if that version still holds.

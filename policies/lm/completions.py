@@ -6,9 +6,9 @@ import json
 import math
 from collections.abc import Iterable
 
+from ...data.thoughts import text_of, without_thoughts
 from .base import CHARACTERS_PER_TOKEN, Request, ToolCall
 from .streaming import BrokenOff, problem_of
-from .thoughts import text_of, without_thoughts
 
 MOST_TOOLS = 128
 """Tool calls of one reply that are read."""

@@ -43,6 +43,8 @@ from .structured import ResponseFormats, in_format, response_format
 
 PING = {"messages": [{"role": "user", "content": "ping"}]}
 """A request whose answer tells only that the endpoint gives answers."""
+SHORT_CHARACTERS = 512
+"""Of a text that every embedding model takes; a longer one that is refused may be too long."""
 CUT = "model %s: a reply (%s) was cut at its limit of %d tokens or at the context's end; see endpoint.max_tokens"
 
 _log = logging.getLogger(__name__)
@@ -239,15 +241,20 @@ class OpenAIEmbedder(_OpenAI):
         return Embedding(np.array(rows, dtype=np.float32), Usage(tokens, 0, cost, cached=not new))
 
     async def _ask(self, texts: Sequence[str], bill: Bill | None) -> Embedding:
-        """Return the vectors. A batch that is refused is halved, and none is larger from then on if that helps."""
+        """Return the vectors. A batch that is refused is halved, and none is larger from then on if that helps.
+
+        Of a long text that is refused by itself the beginning is taken, which stands for it.
+        """
         return await in_batches(texts, lambda batch: self._ask_in_parts(batch, bill), most=self._most_texts)
 
     async def _ask_in_parts(self, texts: Sequence[str], bill: Bill | None) -> Embedding:
         try:
             return await self._ask_at_once(texts, bill)
         except Refused:
-            if len(texts) == 1:
+            if len(texts) == 1 and len(texts[0]) <= SHORT_CHARACTERS:
                 raise
+        if len(texts) == 1:
+            return await self._ask_in_parts([texts[0][: len(texts[0]) // 2]], bill)
         half = math.ceil(len(texts) / 2)
         parts = await in_batches(texts, lambda batch: self._ask_in_parts(batch, bill), most=half)
         self._most_texts = min(self._most_texts, half)

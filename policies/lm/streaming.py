@@ -6,8 +6,8 @@ import json
 from collections.abc import AsyncIterable, AsyncIterator
 from typing import Any
 
+from ...data.thoughts import Aloud, text_of, without_thoughts
 from .base import Message, ToolCall
-from .thoughts import Aloud, text_of, without_thoughts
 
 MOST_EVENT_BYTES = 2**22
 """Of one event; a longer one is no text of a model."""

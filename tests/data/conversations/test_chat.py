@@ -70,8 +70,34 @@ def test_ids_that_begin_anew_in_each_conversation_lose_nothing(tmp_path: Path) -
     assert [[*history.places] for history in histories] == [["mia/0", "mia/1"], ["lee/0", "lee/1"]]
     assert omissions.broken == []
     asked = [{"question": "Who?", "answer": "lee", "evidence": ["0"], "user": "lee"}]
-    with pytest.raises(TaskError, match="no message of lee has the id '0'; several conversations have it, so write C"):
+    with pytest.raises(TaskError, match="no message of lee has the id '0'; several have it, so write C"):
         read_questions(written(tmp_path / "questions.jsonl", asked), histories, omissions)
+
+
+@pytest.mark.parametrize(
+    ("session", "places"),
+    [
+        ({}, [["mia/0", "mia/1"], ["lee/0", "lee/1"]]),
+        ({"session": 7}, [["mia/7/0", "mia/7/1"], ["lee/7/0", "lee/7/1"]]),
+    ],
+)
+def test_ids_that_begin_anew_with_each_user_lose_nothing(
+    tmp_path: Path, session: dict[str, Any], places: list[list[str]]
+) -> None:
+    rows = [line(str(i), f"{user} {i}", user=user, **session) for user in ("mia", "lee") for i in range(2)]
+    omissions = Omissions()
+    histories = read_histories(written(tmp_path / "chat.jsonl", rows), omissions)
+    assert ([[*history.places] for history in histories], omissions.broken) == (places, [])
+
+
+def test_a_line_whose_number_is_the_id_of_another_message_is_kept(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = []
+    for number in range(1, 4):
+        rows += [line(str(number), f"said {number}"), line("", f"replied {number}", role="assistant") | {"id": None}]
+    omissions = Omissions()
+    [history] = read_histories(written(tmp_path / "chat.jsonl", rows), omissions)
+    assert [*history.places] == ["1", "line 2", "2", "4", "3", "6"]
+    assert omissions.broken == []
 
 
 def test_conversations_by_id_are_sessions_of_a_user_or_have_a_memory_of_their_own(tmp_path: Path) -> None:

@@ -169,6 +169,37 @@ def test_what_a_run_repeats_of_those_before_it_comes_once(tmp_path: Path) -> Non
     assert dict(omissions.passed_over) == {"runs inside other runs": 1}
 
 
+@pytest.mark.parametrize("thoughts", ["", "<think>Hm.</think>\n"])
+def test_what_is_put_around_the_talk_does_not_bring_back_what_was_said(tmp_path: Path, thoughts: str) -> None:
+    """A question comes with what was looked up for it, or the newest messages are given alone, after a date."""
+    rows, talk, asked = list[Any](), list[dict[str, str]](), list[str]()
+    for number in range(5):
+        asked.append(f"Context {number}. Question {number}?")
+        dated = {"role": "user", "content": f"It is day {number}."}
+        given = [dated, *talk[-3:], {"role": "user", "content": asked[-1]}]
+        reply = {"role": "assistant", "content": f"{thoughts}Answer {number}."}
+        rows.append(
+            run(f"r{number}", {"messages": given}, {"choices": [{"message": reply}]}, at=f"2024-01-0{number + 1}")
+        )
+        talk += [
+            {"role": "user", "content": f"Question {number}?"},
+            {"role": "assistant", "content": f"Answer {number}."},
+        ]
+    messages, omissions = logged(tmp_path, *rows)
+    texts = [text for _, text in said(messages)]
+    assert texts == ["It is day 0.", *(text for i in range(5) for text in (asked[i], f"Answer {i}."))]
+    assert omissions.broken == []
+
+
+def test_a_request_that_was_kept_with_its_reply_has_both(tmp_path: Path) -> None:
+    """OpenAI's stored completions."""
+    row = {
+        "messages": [{"role": "user", "content": "Hi."}],
+        "choices": [{"message": {"role": "assistant", "content": "Yo."}}],
+    }
+    assert said(logged(tmp_path, row)[0]) == [("user", "Hi."), ("assistant", "Yo.")]
+
+
 def test_a_run_without_a_message_is_left_out_by_its_line(tmp_path: Path) -> None:
     good = run("r1", {"input": "Hi."}, {"output": "Yo."}, at="2024-01-01")
     messages, omissions = logged(tmp_path, run("r0", {}, {}, at="2024-01-01"), good)

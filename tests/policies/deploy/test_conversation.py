@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mnemotune.policies.deploy.conversation import answered, before, message_of
+from mnemotune.policies.deploy.conversation import answered, before, besides, message_of
 from mnemotune.policies.lm import Message, ToolCall
+from mnemotune.policies.memory.protocol import Context
+
+if TYPE_CHECKING:
+    from ..conftest import MakePolicy
 
 ASKED = Message("user", "What is at the lake?")
 KNOWN = Message("system", "I know: a heron.")
@@ -59,6 +63,17 @@ def test_an_assistants_thoughts_are_no_part_of_what_it_says(role: str, parts: bo
     text = "<think>Who asks?</think>\n\nA heron."
     message = message_of({"role": role, "content": [{"type": "text", "text": text}] if parts else text})
     assert message == Message(role, "A heron." if role == "assistant" else text)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shows_all", [False, True])
+def test_a_short_message_that_was_said_before_is_shown_in_its_place(make_policy: MakePolicy, shows_all: bool) -> None:
+    def talk(*texts: str) -> list[Message]:
+        return [Message(("user", "assistant")[place % 2], text) for place, text in enumerate(texts)]  # type: ignore[arg-type]
+
+    known = talk("Book a table?", "Shall I?", "yes", "Done.", "Sell my car?", "Sure?")
+    shown = [*(known if shows_all else []), Message("user", "yes")]
+    left = besides(Context(messages=tuple(known)), shown, tokens=None, policy=make_policy("verbatim"))
+    assert [*left.messages] == ([] if shows_all else known)
 
 
 def test_what_is_known_comes_first_where_the_client_sends_no_system_message() -> None:

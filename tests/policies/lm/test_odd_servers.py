@@ -171,19 +171,29 @@ async def test_a_text_that_is_refused_by_itself_makes_no_batch_smaller() -> None
     assert server.sizes == [3, 2, 1, 1, 3]
 
 
+async def test_of_a_text_that_is_too_long_the_beginning_is_embedded() -> None:
+    with on_loopback(TakesFew) as server:
+        server.most_characters = 8_192
+        embedder = OpenAIEmbedder("e", base_url=server.url)
+        rows = (await embedder.embed(["1", "2" * 40_000, "3"])).vectors
+        await embedder.aclose()
+    assert len(rows) == 3
+    assert server.sizes == [3, 2, 1, 1, 1, 1, 1, 1]
+
+
 class TakesFew:
     """Embeds at most so many texts at once, of short ones."""
 
-    def __init__(self, url: str, most: int = 32) -> None:
-        self.url, self.most = url, most
+    def __init__(self, url: str, most: int = 32, most_characters: int = 100) -> None:
+        self.url, self.most, self.most_characters = url, most, most_characters
         self.sizes: list[int] = []
 
     async def handle(self, request: fastapi.Request) -> fastapi.Response:
         texts = (await request.json())["input"]
         self.sizes.append(len(texts))
-        if len(texts) > self.most or not all(map(str.isdigit, texts)):
+        if len(texts) > self.most or max(map(len, texts)) > self.most_characters or not all(map(str.isdigit, texts)):
             return fastapi.responses.JSONResponse({"error": f"batch size {len(texts)} > {self.most}"}, 422)
-        vectors = [{"index": place, "embedding": [1.0, float(text)]} for place, text in enumerate(texts)]
+        vectors = [{"index": place, "embedding": [1.0, float(text[:9])]} for place, text in enumerate(texts)]
         return fastapi.responses.JSONResponse({"data": vectors})
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemotune.policies.lm.thoughts import Aloud, text_of, without_thoughts
+from mnemotune.data.thoughts import Aloud, text_of, without_thoughts
 
 
 @pytest.mark.parametrize(
