@@ -224,16 +224,26 @@ def with_the_rest_wrong(episode: Episode, task: Task, stages: int | None = None,
     """Return an episode that was refused with all checks of the stages that it did not come to answered wrong.
 
     Memory is not at fault for what cannot be asked: the loss is one of utilisation. Where memory itself has failed, no
-    fact is recalled from then on.
+    fact is recalled from then on. Memory has shown no evidence of what was not asked, if the track tells that at all.
     """
     if not episode.refused:
         return episode
+    asked = [mark for stage in episode.stages for mark in stage.marks if mark.recalled]
+    told = not asked or any(mark.shown for mark in asked)
     end = task.stages if stages is None else min(stages, task.stages)
     missing = []
     for stage in range(len(episode.stages), end):
         checks = checks_at(task, stage)
         marks = tuple(
-            Mark(c.id, "", 0.0, dict.fromkeys(c.needs, not episode.memory_failed), readable=False) for c in checks
+            Mark(
+                c.id,
+                "",
+                0.0,
+                dict.fromkeys(c.needs, not episode.memory_failed),
+                readable=False,
+                shown=dict.fromkeys(c.needs if told else (), False),
+            )
+            for c in checks
         )
         missing.append(StageRecord(marks=marks, reworded=marks if reworded else ()))
     return replace(episode, stages=(*episode.stages, *missing))

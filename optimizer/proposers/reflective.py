@@ -19,6 +19,9 @@ from ...policies.space import Space, nested
 from ..study import Evidence, Trial, raced
 from .proposer import BaseProposer, Candidate, Means, candidate, pick_parent, policy_of
 
+LEAST_SHARE = 1e-9
+"""Weight of a kind of failures that no answer was lost to, or whose share is not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Edit:
@@ -91,7 +94,7 @@ class Reflective(BaseProposer):
             return rng.sample(readable, min(self.search.failures_shown, len(readable)))
         kinds = sorted({evidence.kind for evidence in readable})
         shares = {} if parent.summary is None else parent.summary.shares
-        weights = [max(shares[kind], 1e-9) for kind in kinds]
+        weights = [share if (share := shares.get(kind, 0.0)) > LEAST_SHARE else LEAST_SHARE for kind in kinds]
         drawn = set(rng.choices(kinds, weights=weights, k=2))
         of_kinds = [evidence for evidence in readable if evidence.kind in drawn]
         return rng.sample(of_kinds, min(self.search.failures_shown, len(of_kinds)))

@@ -38,12 +38,16 @@ class Allowance:
         policies = [config.seed_policy, *config.compared.values()]
         searched = config.search.space.limits["update_every"][0]
         lowest = min(searched, config.seed_policy.update_every or searched)
+        backend = config.seed_policy.backend
+        memories = tuple(dict.fromkeys([*config.search.space.memories, *([backend] if backend else [])]))
         times = 2 if config.provided_embedder.remote else 1  # no call needs more than one search, which is one call too
-        reserve = times * most_test_calls(tasks_of(splits.test), policies, track, finalist_writes=lowest)
+        reserve = times * most_test_calls(
+            tasks_of(splits.test), policies, track, finalist_writes=lowest, memories=memories
+        )
         looked = tasks_of(splits.validation if config.search.acceptance == "validation" else ())
         judged = [*tasks_of(splits.train), *looked]
         start = times * _calls(track, judged, config.seed_policy)
-        look = times * most_test_calls(looked, [], track, finalist_writes=lowest, reworded=False)
+        look = times * most_test_calls(looked, [], track, finalist_writes=lowest, memories=memories, reworded=False)
         if config.search.aim.picks:  # where its pick is refused, the leader is looked at too
             look = 2 * look - sum(track.bound_calls(task) for task in looked)
         heard = 0 if config.search.screening is None else config.search.screening.users

@@ -16,7 +16,7 @@ from ..looks import Look
 from ..proposers.mix import edits_in, propose
 from ..proposers.numbers import distributions
 from ..proposers.proposer import Candidate, Proposer
-from ..study import Decision, Kind, Study, Trial, beats, leader
+from ..study import Decision, Kind, Study, Trial, beats, lacks_most, leader
 from .acceptance import level, look, over_limits, promising
 from .arena import Arena, Race, Validation, difference_text, mean_scores
 from .finalists import finalists, is_sure, over_all
@@ -29,6 +29,9 @@ GENERATIONS_BETWEEN_LOOKS = 5
 """Generations between looks on the way: each look makes the next dearer, and the leader is looked at in the end."""
 FOR_BROAD_START = 2 / 3
 """Share of the budget after the seed policy that a broad start may take, if its candidates cost as much."""
+
+BROAD = "broad"
+"""Note of the study: how many candidates its broad start has."""
 
 
 @dataclass
@@ -188,6 +191,12 @@ class Loop:
         """
         if generation != 1:
             return 0
+        noted = self.study.noted(BROAD)
+        if noted is None:  # a run that goes on with a larger budget ends the generation that it has begun
+            self.study.note(BROAD, noted := self._room_for_broad())
+        return int(noted)
+
+    def _room_for_broad(self) -> int:
         seed, drop = self.study.trials[0], self.screen.drop
         share = len(seed.series) / (len(seed.series) + len(seed.validation))
         room = FOR_BROAD_START * self.limits.room_for(seed.ledger.total) / share
@@ -292,6 +301,7 @@ class Loop:
         scores = mean_scores(race.series, stages)
         gain, over_first = (paired_difference(scores, mean_scores(rival.series, stages)) for rival in (parent, first))
         kin = "parent" if parent.number == (trial.parent or 0) else "ancestor"
+        failed = f"; {_failures_text(race.failures)}" if race.failures else ""
         against = f"{difference_text(gain)} over its {kin}, trial {parent.number}"
         if not race.finished:
             ahead = f"{difference_text(over_first)} over trial {first.number}, " if first != parent else ""
@@ -299,12 +309,13 @@ class Loop:
             noun, stage_noun = self.arena.track.noun, self.arena.track.stage_noun
             after = f"{len(scores)} train {noun}s" + (f" and {stages} of {whole} {stage_noun}s" if stages else "")
             after += ", outrun by others" if race.outrun else ""
-            failed = f"; {_failures_text(race.failures)}" if race.failures else ""
             return f"left after {after}: {ahead}{against}{failed}"
+        if lacks_most(race.scores):
+            return f"most of its users have no score{failed}"
         if not gain.mean > 0:  # also when there is nothing to compare
-            return f"no better: {against}"
+            return f"no better: {against}{failed}"
         if not beats(trial, first):
-            return f"above its parent, but not above trial {first.number}: {against}"
+            return f"above its parent, but not above trial {first.number}: {against}{failed}"
         return ""
 
     async def _look(self, trial: Trial, policy: MemoryPolicy, *, last: bool) -> Trial:
@@ -313,7 +324,9 @@ class Loop:
         validation = await self.arena.validate(policy, best)
         trial, seen = self._seen(trial, validation, last=last, level=level(self.study.trials, last=last))
         gain = f"{difference_text(seen.over_best.gain)} over trial {best.number} on validation"
-        if not validation.finished:
+        if lacks_most(validation.scores):
+            reason = f"most of its users have no score; {_failures_text(validation.failures)}"
+        elif not validation.finished:
             reason = f"no better on the first {len(validation.scores)} {self.arena.track.noun}s"
         elif not seen.sure:
             reason = f"not surely better than the seed policy (p {seen.over_seed.p:.4f}, needed {seen.level:.4f})"

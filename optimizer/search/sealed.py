@@ -17,6 +17,7 @@ from ...env.track import most_calls
 from ...policies.files import WINDOW
 from ...policies.lm import BudgetExhausted
 from ...policies.policy import MemoryPolicy
+from ...policies.space import BUILTIN
 
 SEED, EVOLVED = "seed", "evolved"
 RECORDED_GROUPS = 6
@@ -91,15 +92,18 @@ def most_test_calls(
     track: Track,
     *,
     finalist_writes: int,
+    memories: Sequence[str] = (BUILTIN,),
     reworded: bool = True,
 ) -> int:
     """Return the most calls that the sealed test can take; a look asks nothing in other words.
 
-    The finalist is not known yet: it is taken to write facts every ``finalist_writes`` messages without a buffer.
+    The finalist is not known yet: it is taken to write facts every ``finalist_writes`` messages without a buffer, with
+    whichever of ``memories`` takes most.
     """
-    dearest = MemoryPolicy.model_validate(
-        {"write": {"mode": "facts"}, "update_every": finalist_writes, "buffer_size": 0, "store": "external", "top_k": 1}
-    )
+    facts = {"write": {"mode": "facts"}, "update_every": finalist_writes, "buffer_size": 0, "store": "external"}
+    named = [{} if name == BUILTIN else {"backend": name} for name in memories]
+    finalists = [MemoryPolicy.model_validate({**facts, "top_k": 1, **memory}) for memory in named]
+    dearest = max(finalists, key=lambda policy: most_calls(track, tasks, [policy], reworded=reworded))
     return most_calls(track, tasks, {*policies, dearest}, reworded=reworded) + sum(
         track.bound_calls(task) for task in tasks
     )

@@ -156,6 +156,7 @@ async def test_what_an_episode_that_was_refused_did_not_come_to_counts_as_wrong(
         asked = upto or 3
         assert evaluation.stage_means("accuracy") == [1.0, 0.0, 0.0][:asked]
         assert evaluation.stage_means("utilisation") == [0.0, 1.0, 1.0][:asked]
+        assert evaluation.stage_means("evidence") == [1.0, 0.0, 0.0][:asked]
         assert evaluation.failures == {"ann": "too long"}
         assert [len(group.stages) for group in (*evaluation.groups, *evaluation.reworded)] == [asked, asked]
         assert len(evaluation.episodes[0].stages) == 1, "what is recorded is what was played"

@@ -341,7 +341,8 @@ class Rig:
         parent, first, best = before[trial.parent or 0], leader(before), [t for t in before if t.accepted][-1]
         last = trial.kind == "last_look"
         better = paired_difference(trial.train, parent.train).mean > 0 and trial.score > first.score
-        leads = trial.finished_race and better and not trial.over
+        lost = 2 * sum(map(math.isnan, trial.train.values())) > len(trial.train)
+        leads = trial.finished_race and better and not trial.over and not lost
         assert trial.ahead == leads
         assert trial.led == (leads and promising(trial.train, first.train))
         assert last or parent.generation < trial.generation

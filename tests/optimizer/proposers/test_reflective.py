@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -133,6 +134,15 @@ def test_stages_that_fail_more_are_worked_on_more(bench: Any) -> None:
     assert stages.count(frozenset({"write"})) / 80 == pytest.approx(0.64, abs=0.12)
     assert stages.count(frozenset({"write", "utilisation"})) / 80 == pytest.approx(0.32, abs=0.12)
     assert not any("read" in drawn for drawn in stages)
+
+
+def test_where_no_share_is_known_every_stage_with_failures_is_worked_on(bench: Any) -> None:
+    summary = Summary(policy="", accuracy=0.1, shares=dict.fromkeys(STAGES, math.nan))
+    pupil = bench.kit.pupil()
+    for seed in range(20):
+        bench.propose("reflective", [bench.trial(policy=bench.facts(), summary=summary)], model=pupil, seed=seed)
+    shown = "".join(request.messages[-1].content for request in pupil.requests)
+    assert all(f"Stage: {stage}" in shown for stage in STAGES)
 
 
 def test_no_more_failures_are_shown_than_the_config_allows(bench: Any) -> None:

@@ -72,6 +72,21 @@ async def test_a_budget_that_ended_a_run_can_be_raised_and_the_run_goes_on_invar
     ]
 
 
+async def test_a_larger_budget_does_not_open_a_broad_start_again_that_was_over(
+    kit: Any, make_rig: MakeRig, storage: str
+) -> None:
+    """The seed takes 208 calls."""
+    search = searching(numbers=True, prompts=False, generations=2, candidates=2, broad_start=6)
+    rig = make_rig(search=search, limits=Limits(calls=int(208 * 1.9)), storage=storage)
+    await rig.run(kit.policy(20))
+    first = [trial.policy for trial in rig.study.trials if trial.generation == 1]
+    assert len(first) == 2
+    again = make_rig(search=search, storage=storage)
+    await again.run(kit.policy(20))
+    assert [trial.policy for trial in again.study.trials if trial.generation == 1] == first
+    assert {trial.generation for trial in again.study.trials} == {0, 1, 2}
+
+
 @pytest.mark.parametrize(
     "moves",
     [

@@ -334,6 +334,15 @@ def test_the_most_that_a_test_can_take_covers_every_policy_and_the_upper_bounds(
     assert one == 2 * EPISODE_CALLS + finalist + sum(upper_bound_calls(scenario) for scenario in scenarios)
 
 
+def test_a_finalist_is_taken_for_the_dearest_of_the_memories_that_it_may_have(kit: Any) -> None:
+    scenarios = tasks_of(kit.splits(test=2).test)
+
+    def most(*memories: str) -> int:
+        return most_test_calls(scenarios, [], kit.track, finalist_writes=1, memories=memories)
+
+    assert most("builtin") < most("builtin", "episodes") == most("episodes", "builtin") == most("episodes")
+
+
 @pytest.mark.parametrize("mode", ["none", "verbatim", "facts", "profile"])
 @pytest.mark.parametrize("every", [1, 2, 3])
 async def test_no_test_takes_more_than_its_most(kit: Any, mode: str, every: int) -> None:
