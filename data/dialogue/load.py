@@ -174,7 +174,7 @@ def _read(path: Path | Traversable, *, where: str | None = None) -> Iterator[Sce
 
 
 def _rows(path: Path | Traversable, place: str) -> Iterator[Any]:
-    with path.open(encoding="utf-8") as file:
+    with path.open(encoding="utf-8-sig") as file:
         try:
             yield from each_row(file)
         except UnicodeDecodeError as error:
@@ -192,12 +192,13 @@ def _download(source: str) -> tuple[str, Path]:
         raise ScenarioError(
             f"{source}: write hf:OWNER/NAME, optionally with @REVISION, for example hf:AGI-Eval/AMemGym"
         )
+    inside = file or "v1.base/data.json"
     try:
-        path = fetched(f"{owner}/{dataset}", file or "v1.base/data.json", kind="dataset", revision=revision or None)
+        path = fetched(f"{owner}/{dataset}", inside, kind="dataset", revision=revision or None)
     except HubError as error:
         advice = "check the network, the name and the revision, or download the file and pass its path"
         raise ScenarioError(f"{source}: could not be fetched ({error}); {advice}") from None
-    commit = path.parts[path.parts.index("snapshots") + 1]  # datasets--OWNER--NAME/snapshots/COMMIT/FILE
+    commit = path.parts[-1 - len(inside.split("/"))]  # datasets--OWNER--NAME/snapshots/COMMIT/FILE
     whole = source if revision else f"hf:{name}@{commit}"
     if whole != source:
         _log.warning("%s is %s today", source, whole)

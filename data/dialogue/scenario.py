@@ -155,6 +155,18 @@ class Scenario(Record):
                 if question.gold(period.state) is None:
                     raise ScenarioError(f"user {self.id}: period {p}: qas[{q}] has no answer for the state")
 
+    def contradictions(self) -> Iterator[str]:
+        """Yield where updates say something else than the states, by which what a question needs is the wrong value."""
+        before: State = {}
+        for p, period in enumerate(self.periods):
+            for info, update in period.updates.items():
+                if update.new != period.state[info]:
+                    yield f"period {p}: updates.{info}: new is {update.new!r}, and state has {period.state[info]!r}"
+            for info, value in period.state.items():
+                if p and value != before[info] and info not in period.updates:
+                    yield f"period {p}: updates: lacks {info}, whose state was {before[info]!r} and is {value!r}"
+            before = period.state
+
     def last_change(self, info: str, now: int) -> int:
         """Return the last period up to ``now`` in which a state was set or changed."""
         return max((p for p in range(now + 1) if info in self.periods[p].updates), default=0)

@@ -52,8 +52,13 @@ def check_talk(episode: Episode, scenario: Scenario, protocol: Protocol) -> None
 
 def _amemgym(folder: Path) -> Iterator[tuple[str, Episode]]:
     for interactions in sorted(folder.glob("*/interactions")):
-        user, files = interactions.parent.name, sorted(interactions.glob("period_*.json"))
+        user, files = interactions.parent.name, sorted(interactions.glob("period_*.json"), key=_number)
         yield user, Episode(user, "", tuple(StageRecord(events_of(_period(file))) for file in files))
+
+
+def _number(file: Path) -> tuple[int, str]:
+    digits = file.stem.removeprefix("period_")
+    return (int(digits) if digits.isdecimal() else 0), file.stem
 
 
 def _period(file: Path) -> tuple[tuple[Turn, ...], ...]:

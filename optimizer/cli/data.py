@@ -166,10 +166,14 @@ def check_command(
     Example: mnemotune data check users.json
     """
     from ...data.dialogue.load import load_scenarios
+    from ...data.dialogue.scenario import ScenarioError
 
     if track not in {None, "dialogue"}:
         return _check_tasks(track, source)
     scenarios = load_scenarios(source)
+    wrong = [f"{source}: user {scenario.id}: {line}" for scenario in scenarios for line in scenario.contradictions()]
+    if wrong:
+        raise ScenarioError("\n".join(wrong))
     for scenario in scenarios:
         sessions = sum(len(period.sessions) for period in scenario.periods)
         unscored = sum(q.gold(period.state) is None for period in scenario.periods for q in scenario.qas)

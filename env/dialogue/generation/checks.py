@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from .asking import Reply, read_reply
 from .plan import MOST_STATES_A_MESSAGE, GenerationPlan
 from .problems import LONGEST_NAME, LONGEST_TEXT, Problems, Schema, named, short, whole_number
 
+UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
+"""Beginnings of the names of characters in scripts whose words nothing, or not a space alone, parts from the next."""
 SHORTEST_GIVEAWAY = 4
 """Characters from which on a value in a script without spaces may not stand in an answer."""
 
@@ -223,16 +226,22 @@ def giveaways(text: str, values: Sequence[str]) -> list[str]:
 
 
 def _is_telling(value: str) -> bool:
-    if not value.isascii():
+    if _has_no_spaces(value):
         return len(value) >= SHORTEST_GIVEAWAY
-    return len(re.findall(r"[A-Za-z0-9]+", value)) > 1
+    return len(re.findall(r"[^\W_]+", value)) > 1
 
 
 def _stands_in(value: str, text: str) -> bool:
-    if not value.isascii():  # not every script puts spaces between words
+    if _has_no_spaces(value):
         return value in text
     pattern = re.escape(value).replace("_", "[_ -]")
-    return re.search(rf"(?<![A-Za-z0-9_]){pattern}(?![A-Za-z0-9_])", text, re.IGNORECASE) is not None
+    letter = r"[A-Za-z0-9_]" if value.isascii() else r"\w"
+    return re.search(rf"(?<!{letter}){pattern}(?!{letter})", text, re.IGNORECASE) is not None
+
+
+def _has_no_spaces(value: str) -> bool:
+    """Tell whether a value is in a script that puts no spaces between words."""
+    return any(unicodedata.name(character, "").startswith(UNSPACED) for character in value)
 
 
 def check_first_queries(reply: Reply, state: State, *, once: bool) -> list[Opening]:

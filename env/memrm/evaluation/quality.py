@@ -126,10 +126,12 @@ def _quality(
         "accuracy_covered": partial(metrics.accuracy_covered, threshold=threshold),
     }
     rivals = {MAJORITY: np.zeros(len(p_safe)), **rivals}
-    aurocs = {name: auroc(scores, harmful) for name, scores in rivals.items()}
+    aurocs = {name: _auroc_of_all(scores, harmful) for name, scores in rivals.items()}
     samples = metrics.bootstrap_samples(clusters)
     own = np.array([auroc(p_safe[s], harmful[s]) for s in samples])
-    others = {name: np.array([auroc(scores[s], harmful[s]) for s in samples]) for name, scores in rivals.items()}
+    others = {
+        name: np.array([_auroc_of_all(scores[s], harmful[s]) for s in samples]) for name, scores in rivals.items()
+    }
     figures = {name: measure(p_safe, harmful) for name, measure in measures.items()}
     drawn = {name: [measure(p_safe[s], harmful[s]) for s in samples] for name, measure in measures.items()}
     return RewardQuality(
@@ -142,6 +144,11 @@ def _quality(
         baselines=aurocs,
         leads={name: (figures["auroc"] - aurocs[name], interval((own - others[name]).tolist())) for name in rivals},
     )
+
+
+def _auroc_of_all(scores: Floats, harmful: Labels) -> float:
+    """Return the AUROC; NaN where a row has no score, as its baseline was not fitted."""
+    return math.nan if np.isnan(scores).any() else auroc(scores, harmful)
 
 
 # Baselines: what a write's lengths and words already give; higher is safer
@@ -183,8 +190,8 @@ def boosted_trees(events: Sequence[MemoryEvent], harmful: Labels, clusters: Sequ
 def _fitted_on_others(
     model: Any, features: Sequence[Sequence[float]], harmful: Labels, clusters: Sequence[str]
 ) -> Floats:
-    """Return P(safe) of each row by a model that was fitted on other clusters' rows; a half where there are too few."""
-    p_safe, table = np.full(len(features), 0.5), np.array(features)
+    """Return P(safe) of each row by a model that was fitted on other clusters' rows; NaN where these are too few."""
+    p_safe, table = np.full(len(features), math.nan), np.array(features)
     names = sorted(set(clusters))
     for fold in range(min(FOLDS, len(names))):
         here = np.isin(np.asarray(clusters), names[fold::FOLDS])

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ....data.hub import HubError, fetched
 from ..rows.row import Row, read_records, write_rows
 from .checkpoint import TOKENIZER, CheckpointError, ModelCard, read_tokens
-from .render import whole_prompt
+from .render import unreadable, whole_prompt
 from .scoring import MemRM, Scores
 from .tokens import Ids
 
@@ -97,9 +97,20 @@ def _tokenizer_of(place: Path, base: str) -> Path:
         raise CheckpointError(f"{place}: has no {TOKENIZER}, and {base!r} none to be had: {error}") from None
 
 
-def write_memgym(path: Path, rows: Iterable[Row]) -> None:
-    """Write our rows in MemGym's format, all of them or none. They have no actions."""
-    write_rows(path, map(_as_memgym, rows))
+def write_memgym(path: Path, rows: Iterable[Row]) -> int:
+    """Write our rows in MemGym's format; they have no actions. Return how many cannot be judged, and are left out."""
+    left_out = 0
+
+    def readable() -> Iterator[MemGymRow]:
+        nonlocal left_out
+        for row in rows:
+            if unreadable(row.event) is None:
+                yield _as_memgym(row)
+            else:
+                left_out += 1
+
+    write_rows(path, readable())
+    return left_out
 
 
 def _as_memgym(row: Row) -> MemGymRow:

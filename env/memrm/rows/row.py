@@ -147,14 +147,17 @@ def read_rows(path: Path) -> Iterator[Row]:
 
 def read_records(path: Path, kind: type[Kind]) -> Iterator[Kind]:
     """Yield the records of a file of JSON lines. Raises RowError for another line, and for an empty file."""
-    number = 0
+    found = False
     if "\0" in str(path):
         raise RowError(f"{str(path)!r}: is no name of a file")
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            found = True
             try:
                 yield kind.model_validate_json(line)
             except ValidationError as error:
                 raise RowError(f"{path}:{number}: {first_problem(error, whole='line')}") from None
-    if not number:
+    if not found:
         raise RowError(f"{path}: has no rows")

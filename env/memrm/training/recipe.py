@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from ....data.errors import MnemotuneError
 from ....data.record import Record, first_problem
@@ -31,6 +31,14 @@ class Scratch(Record):
     groups: Positive = 1
     """Heads of keys and values."""
     intermediate: Positive = 384
+
+    @model_validator(mode="after")
+    def _check_heads(self) -> Self:
+        if self.hidden % self.heads:
+            raise ValueError(f"hidden: {self.hidden} is no multiple of the {self.heads} heads")
+        if self.heads % self.groups:
+            raise ValueError(f"heads: {self.heads} is no multiple of the {self.groups} groups")
+        return self
 
 
 class Adapter(Record):

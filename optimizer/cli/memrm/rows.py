@@ -59,5 +59,8 @@ def export_command(rows: Rows, out: Annotated[Path, typer.Option("--out", help="
     """
     from ....env.memrm.model.memgym import write_memgym
     from ....env.memrm.rows.row import read_rows
+    from ...views.table import counted, say
 
-    write_memgym(out, read_rows(rows))
+    left_out = write_memgym(out, read_rows(rows))
+    if left_out:
+        say(Console(stderr=True), f"{counted(left_out, 'write')} left out: empty, or no text", style="yellow")

@@ -37,8 +37,9 @@ def train_command(
     from ....env.memrm.forecasting.presence import SharedWords
     from ....env.memrm.model.checkpoint import CheckpointError
     from ....env.memrm.rows.retrievals import retrievals_file
+    from ....env.memrm.training import stopped
     from ....env.memrm.training.examples import read_examples
-    from ....env.memrm.training.recipe import RecipeError, load_recipe
+    from ....env.memrm.training.recipe import load_recipe
     from ....policies.space import flat
     from ...views.tracking.store import logged_run  # imported late: Optuna takes a while
 
@@ -47,10 +48,9 @@ def train_command(
     given |= {} if seed is None else {"seed": seed}
     settings = load_recipe(recipe).model_copy(update=given)
     console = Console(stderr=True)
-    if not resume and out.is_dir() and any(out.iterdir()):
-        raise RecipeError(f"{out}: is not empty; name another folder, or go on with --resume")
     began = time.monotonic()
     examples = read_examples(settings)
+    stopped.begin(settings, out, resume=resume)
     console.print(f"{len(examples.train):,} statements to learn from")
     console.print(f"{len(examples.held_out):,} writes of other groups held out")
     train, params = _trainer(settings), flat(settings.model_dump(mode="json"))
@@ -76,6 +76,7 @@ def train_command(
     else:
         missing = f"{retrievals_file(settings.rows[0])}: not there"
         console.print(f"{missing}, so that this checkpoint has no {FORECAST} and cannot rank policies", style="yellow")
+    stopped.end(out)
 
 
 def _add_trees(out: Path, examples: Examples, console: Console) -> None:

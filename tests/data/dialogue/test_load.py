@@ -55,6 +55,12 @@ def test_a_file_holds_a_list_of_users(rows: list[dict[str, Any]], tmp_path: Path
     assert names(load_scenarios(str(path))) == ["ann", "bob", "cleo"]
 
 
+def test_a_mark_of_the_byte_order_is_no_part_of_a_file(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+    path = tmp_path / "users.json"
+    path.write_text(json.dumps(rows), encoding="utf-8-sig")
+    assert names(load_scenarios(path)) == ["ann", "bob", "cleo"]
+
+
 def test_a_file_may_hold_one_user_alone(rows: list[dict[str, Any]], tmp_path: Path) -> None:
     assert names(load_scenarios(save(rows[0], tmp_path / "ann.json"))) == ["ann"]
 
@@ -342,6 +348,18 @@ def test_a_dataset_of_the_hub_loads_by_name_by_revision_and_by_file(
     loaded = load_from_hub(sources[0], sources[2], home=tmp_path / "a", HF_ENDPOINT=hub.url)
     assert loaded == [["ann", "bob", "cleo"], ["bob", "cleo"]]
     assert load_from_hub(sources[1], home=tmp_path / "b", HF_ENDPOINT=hub.url) == [["ann"]]
+
+
+def test_a_run_keeps_the_revision_that_it_loaded_wherever_the_hub_s_files_lie(
+    rows: list[dict[str, Any]], hub: Hub, tmp_path: Path
+) -> None:
+    hub.files = {"/datasets/o/n/resolve/main/a/b.json": json.dumps(rows).encode()}
+    script = "from mnemotune.data.dialogue.load import pinned; print(pinned('hf:o/n/a/b.json'))"
+    there = {"HF_HOME": str(tmp_path / "snapshots" / "hf"), "HF_ENDPOINT": hub.url, "no_proxy": "127.0.0.1"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=os.environ | there, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == f"hf:o/n/a/b.json@{'c' * 40}\n"
 
 
 def test_what_the_hub_does_not_have_is_refused_with_what_to_do(hub: Hub, tmp_path: Path) -> None:

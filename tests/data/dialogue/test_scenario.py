@@ -293,6 +293,17 @@ def test_two_wrong_states_are_two_lines_that_each_name_the_user(row: dict[str, A
     ]
 
 
+def test_updates_that_say_something_else_than_the_states_are_told(row: dict[str, Any]) -> None:
+    assert [*Scenario.parse(row).contradictions()] == []
+    info, update = next(iter(row["periods"][1]["updates"].items()))
+    missing = Scenario.parse(without(row, ("periods", 1, "updates", info)))
+    state = f"whose state was {update['old']!r} and is {update['new']!r}"
+    assert [*missing.contradictions()] == [f"period 1: updates: lacks {info}, {state}"]
+    other = Scenario.parse(replaced(row, ("periods", 1, "updates", info, "new"), update["old"]))
+    told = f"new is {update['old']!r}, and state has {update['new']!r}"
+    assert [*other.contradictions()] == [f"period 1: updates.{info}: {told}"]
+
+
 def test_a_row_without_an_id_is_named_by_its_place(row: dict[str, Any]) -> None:
     (line,) = problems(without(row, ("id",)), position=3)
     assert line == "user #3: id: Field required"

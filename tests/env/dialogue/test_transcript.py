@@ -125,6 +125,16 @@ def test_a_folder_without_talks_is_refused_with_what_it_should_hold(tmp_path: Pa
         read_transcripts(tmp_path)
 
 
+def test_periods_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    folder = tmp_path / "ann" / "interactions"
+    folder.mkdir(parents=True)
+    for p in range(102):
+        said = [{"role": "user", "content": f"Period {p}."}, {"role": "assistant", "content": "I see."}]
+        (folder / f"period_{p:02d}.json").write_text(json.dumps([said]), encoding="utf-8")
+    [episode] = read_transcripts(tmp_path).values()
+    assert [sessions_of(stage)[0][0].user for stage in episode.stages] == [f"Period {p}." for p in range(102)]
+
+
 @pytest.mark.parametrize("text", ["{", "7", '[[{"role": "user", "content": "a"}]]', '[[{"content": "a"}]]', '["x"]'])
 def test_a_period_that_is_none_of_amemgyms_is_named(text: str, tmp_path: Path) -> None:
     file = tmp_path / "ann" / "interactions" / "period_00.json"

@@ -82,6 +82,15 @@ def test_all_that_is_wrong_is_told_at_once(cli: Cli, people: Path) -> None:
     assert "period 1" in told
 
 
+def test_updates_that_contradict_the_states_are_told(cli: Cli, people: Path) -> None:
+    rows = json.loads(people.read_text(encoding="utf-8"))
+    info = next(iter(rows[1]["periods"][1]["updates"]))
+    del rows[1]["periods"][1]["updates"][info]
+    Path("bad.json").write_text(json.dumps(rows), encoding="utf-8")
+    told = cli("data", "check", "bad.json").refused()
+    assert f"bad.json: user user-1-001: period 1: updates: lacks {info}" in told
+
+
 @pytest.mark.parametrize("arguments", [["--users", "0"], ["--users", "many"], ["--seed", "-1"]])
 def test_numbers_that_make_no_sense_are_refused_before_a_file_is_written(cli: Cli, arguments: list[str]) -> None:
     done = cli("data", "generate", "--out", "users.json", *arguments)

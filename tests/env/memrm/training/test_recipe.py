@@ -27,6 +27,8 @@ def test_the_bundled_recipes_load_and_say_how_they_are_run(name: str) -> None:
         ("rows: [", "is not YAML"),
         ("rows: a\nmodel: {kind: magic}", "model"),
         ("rows: a\nwindows: 3\nmodel: {kind: scratch}", "windows"),
+        ("rows: a\nmodel: {kind: scratch, heads: 4, groups: 3}", "4 is no multiple of the 3 groups"),
+        ("rows: a\nmodel: {kind: scratch, heads: 3}", "128 is no multiple of the 3 heads"),
     ],
 )
 def test_a_recipe_that_is_wrong_is_refused_by_file_and_key(tmp_path: Path, text: str, why: str) -> None:

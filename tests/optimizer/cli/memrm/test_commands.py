@@ -96,6 +96,31 @@ def test_a_folder_in_use_is_not_trained_into(run: Run, recipe: Path, tmp_path: P
         run("train", recipe, "--out", tmp_path / "model")
 
 
+def test_a_training_goes_on_with_what_it_began_with_or_not_at_all(
+    run: Run, recipe: Path, rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, store = tmp_path / "model", ("--tracking", f"sqlite:///{tmp_path / 'mlflow.db'}")
+
+    def stop(*_: object) -> None:
+        raise OSError("the power is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mnemotune.env.memrm.training.scratch.held_out_figures", stop)
+        with pytest.raises(OSError, match="the power is gone"):
+            run("train", recipe, "--out", out, *store)
+    with pytest.raises(RecipeError, match="began with another seed; go on with that"):
+        run("train", recipe, "--out", out, "--resume", "--seed", 3, *store)
+    whole = rows.read_text()
+    rows.write_text(whole + whole.splitlines()[0].replace('"write":0', '"write":99') + "\n")
+    with pytest.raises(RecipeError, match=r"began with another content of .*rows\.jsonl"):
+        run("train", recipe, "--out", out, "--resume", *store)
+    rows.write_text(whole)
+    run("train", recipe, "--out", out, "--resume", *store)
+    assert (out / "trees.json").is_file()
+    with pytest.raises(RecipeError, match="holds no training that was stopped"):
+        run("train", recipe, "--out", out, "--resume", *store)
+
+
 @pytest.fixture
 def model(run: Run, recipe: Path, tmp_path: Path) -> Path:
     run("train", recipe, "--out", tmp_path / "model", "--tracking", f"sqlite:///{tmp_path / 'mlflow.db'}")
@@ -127,6 +152,14 @@ def test_memgym_s_rows_are_judged_too(run: Run, model: Path, rows: Path, tmp_pat
     told = json.loads(run("eval", "--model", model, "--data", tmp_path / "memgym.jsonl", "--json"))
     assert told["n"] == 40
     assert set(told["baselines"]) == {"majority", "equal actions", "perturbation"}
+
+
+def test_what_cannot_be_judged_is_left_out_of_an_export(run: Run, rows: Path, tmp_path: Path) -> None:
+    first, *others = rows.read_text().splitlines()
+    coloured = first.replace("I moved", "\\u001b[31mI moved")
+    rows.write_text("\n".join([coloured, "", *others, "", ""]))
+    run("export", rows, "--out", tmp_path / "memgym.jsonl")
+    assert len((tmp_path / "memgym.jsonl").read_text().splitlines()) == 39
 
 
 def test_rows_can_be_exported_over_themselves(run: Run, rows: Path) -> None:
