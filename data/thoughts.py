@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 BEGIN, END = "<think>", "</think>"
 
@@ -24,26 +24,35 @@ class Aloud:
 
     def __init__(self) -> None:
         """Start with nothing."""
-        self._held: str | None = ""
-        """What may be thoughts; None once the reply says something."""
+        self._place: Literal["start", "thoughts", "behind", "aloud"] = "start"
+        self._held = ""
+        """What is needed of the text so far to know what it is."""
 
     def take(self, piece: str) -> str:
         """Return what is said by one more piece of the reply: nothing as long as it may be thoughts."""
-        if self._held is None:
+        if self._place == "aloud":
             return piece
         self._held += piece
-        start = self._held.lstrip()
-        if start.startswith(BEGIN):
-            said = without_thoughts(self._held)
-        else:
-            said = "" if BEGIN.startswith(start) else self._held
-        self._held = None if said else self._held
-        return said
+        if self._place == "start":
+            start = self._held.lstrip()
+            if not start.startswith(BEGIN):
+                return "" if BEGIN.startswith(start) else self._begin(self._held)
+            self._place = "thoughts"
+        if self._place == "thoughts":
+            _, end, behind = self._held.partition(END)
+            self._held = behind if end else self._held[1 - len(END) :]
+            self._place = "behind" if end else "thoughts"
+        return self._begin(self._held.lstrip()) if self._place == "behind" else ""
 
     def end(self) -> str:
         """Return what was held back and is no thoughts, as the reply has ended."""
-        said, self._held = without_thoughts(self._held or ""), None
-        return said
+        return self._begin(self._held) if self._place == "start" else ""
+
+    def _begin(self, text: str) -> str:
+        """Go on aloud from here on, where there is a text."""
+        self._place = "aloud" if text else self._place
+        self._held = ""
+        return text
 
 
 def text_of(content: Any) -> str:

@@ -216,19 +216,20 @@ def leader(trials: Sequence[Trial]) -> Trial:
     return reduce(lambda first, trial: trial if beats(trial, first) else first, able(trials))
 
 
-def lacks_most(scores: Mapping[str, float]) -> bool:
-    """Tell whether more than half of the users have no score, as their episodes failed: the rest would tell little."""
-    return not scores or 2 * sum(map(math.isnan, scores.values())) > len(scores)
+def lacks_most(scores: Mapping[str, float], others: Mapping[str, float]) -> bool:
+    """Tell whether more than half of the users with a score in ``others`` have none here: the rest tell little."""
+    known = [user for user, score in others.items() if not math.isnan(score)]
+    return 2 * sum(math.isnan(scores.get(user, math.nan)) for user in known) > len(known)
 
 
 def beats(trial: Trial, other: Trial) -> bool:
     """Tell whether a trial's mean is above another's, over the train users that both have a score for.
 
-    A user whose episode failed has none, and a hard one must not be missing on one side alone; no trial that lacks most
-    of its users beats another.
+    A user whose episode failed has none, and a hard one must not be missing on one side alone; a trial that lacks most
+    of the other's users does not beat it.
     """
     ours, theirs = shared_means(trial.train, other.train)
-    if lacks_most(trial.train):
+    if lacks_most(trial.train, other.train):
         return False
     return ours > theirs or (math.isnan(other.score) and not math.isnan(trial.score))
 

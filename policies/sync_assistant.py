@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Iterator
 from typing import Any, Self, TypeVar
-from weakref import finalize
+from weakref import WeakSet, finalize
 
 from .assistant import Assistant
 from .lm.base import LanguageModel
@@ -22,6 +22,8 @@ class LoopThread:
 
     def __init__(self) -> None:
         """Start the thread."""
+        self._restarting = threading.Lock()
+        _alive.add(self)
         self._start()
 
     def _start(self) -> None:
@@ -34,12 +36,14 @@ class LoopThread:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do work in the loop, and return what comes of it. Raises RuntimeError when it is closed."""
-        if not self._end.alive:
+        if not self.alive:
             work.close()
             raise RuntimeError("it is closed")
-        if os.getpid() != self._process:  # threads do not come along into a forked process
-            self._end.detach()
-            self._start()
+        with self._restarting:
+            if os.getpid() != self._process:  # threads do not come along into a forked process
+                end = self._end
+                self._start()
+                end.detach()
         doing = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return doing.result()
@@ -49,7 +53,9 @@ class LoopThread:
 
     def finish(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do work in the loop; wait for its end unless this is the loop's own thread, where the collector may run."""
-        if threading.current_thread() is self._thread:
+        if not self.alive:
+            work.close()
+        elif threading.current_thread() is self._thread:
             self._loop.create_task(work)
         else:
             self.run(work)
@@ -62,6 +68,19 @@ class LoopThread:
     def close(self) -> None:
         """End what is under way there, the loop and the thread. Closing twice does no harm."""
         self._end()
+
+
+_alive = WeakSet[LoopThread]()
+
+
+def _renew_locks() -> None:
+    """Have no lock in a forked process that a thread of the other one holds."""
+    for each in _alive:
+        each._restarting = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
 
 
 def _run(loop: asyncio.AbstractEventLoop, stopped: asyncio.Event) -> None:

@@ -101,8 +101,8 @@ def _of_conversation(row: Mapping[str, Any], number: int, where: str, omissions:
 def _replied(row: Mapping[str, Any]) -> list[Any]:
     """Return the reply to a row's messages, where the row is a request with its reply."""
     match row:
-        case {"choices": [{"message": dict(message)}, *_]}:
-            return [message]
+        case {"messages": [*_, dict(last)], "choices": [{"message": dict(message)}, *_]}:
+            return [] if last.get("content") == message.get("content") else [message]
     return []
 
 

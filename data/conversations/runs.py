@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,7 +158,7 @@ class _Earlier:
     def __init__(self) -> None:
         """Begin with none."""
         self._by_end: dict[tuple[str, str], list[list[tuple[str, str]]]] = {}
-        self._replies = set[tuple[str, str]]()
+        self._replies = Counter[tuple[str, str]]()
 
     def add(self, given: list[tuple[str, str]], replied: list[tuple[str, str]]) -> None:
         """Take in what a run was given, and what it replied."""
@@ -169,10 +170,17 @@ class _Earlier:
     def repeated(self, given: list[tuple[str, str]]) -> int:
         """Return how many of the first messages that a run is given were there in an earlier run.
 
-        They are the last of an earlier run, or end with a reply of one: what stands before that may be worded anew.
+        They are the last of an earlier run, or end with a reply of one: what stands before that may be worded anew. A
+        reply that stands there more often than it was given is another one, of a run that is not in the export.
         """
         for count in range(len(given), 0, -1):
             last = given[count - 1]
-            if last in self._replies or any(said[-count:] == given[:count] for said in self._by_end.get(last, ())):
+            if any(said[-count:] == given[:count] for said in self._by_end.get(last, ())):
+                return count
+            if last in self._replies and all(n <= self._replies[text] for text, n in self._repeats(given[:count])):
                 return count
         return 0
+
+    def _repeats(self, given: list[tuple[str, str]]) -> Iterable[tuple[tuple[str, str], int]]:
+        """Return how often each reply of earlier runs stands among messages."""
+        return Counter(text for text in given if text in self._replies).items()

@@ -359,6 +359,12 @@ def has_lost(rival: Mapping[str, float], scores: Mapping[str, float]) -> bool:
     return bool(wilcoxon(ours, theirs, alternative="less", zero_method="zsplit").pvalue < LOST)
 
 
+def failures_text(failures: Mapping[str, str]) -> str:
+    """Say behind something else how many episodes failed, and why the first of them did; nothing where none did."""
+    example = next(iter(failures.values()), None)
+    return "" if example is None else f"; {len(failures)} episodes failed, for example: {example}"
+
+
 def difference_text(difference: Estimate) -> str:
     """Write a difference with its interval, where there is one."""
     mean, low, high = (round(value, 3) + 0.0 for value in (difference.mean, difference.low, difference.high))

@@ -18,7 +18,7 @@ from ..proposers.numbers import distributions
 from ..proposers.proposer import Candidate, Proposer
 from ..study import Decision, Kind, Study, Trial, beats, lacks_most, leader
 from .acceptance import level, look, over_limits, promising
-from .arena import Arena, Race, Validation, difference_text, mean_scores
+from .arena import Arena, Race, Validation, difference_text, failures_text, mean_scores
 from .finalists import finalists, is_sure, over_all
 from .front import pick
 from .screen import Screen, Verdict, racing
@@ -301,7 +301,7 @@ class Loop:
         scores = mean_scores(race.series, stages)
         gain, over_first = (paired_difference(scores, mean_scores(rival.series, stages)) for rival in (parent, first))
         kin = "parent" if parent.number == (trial.parent or 0) else "ancestor"
-        failed = f"; {_failures_text(race.failures)}" if race.failures else ""
+        failed = failures_text(race.failures)
         against = f"{difference_text(gain)} over its {kin}, trial {parent.number}"
         if not race.finished:
             ahead = f"{difference_text(over_first)} over trial {first.number}, " if first != parent else ""
@@ -310,7 +310,7 @@ class Loop:
             after = f"{len(scores)} train {noun}s" + (f" and {stages} of {whole} {stage_noun}s" if stages else "")
             after += ", outrun by others" if race.outrun else ""
             return f"left after {after}: {ahead}{against}{failed}"
-        if lacks_most(race.scores):
+        if lacks_most(race.scores, parent.train):
             return f"most of its users have no score{failed}"
         if not gain.mean > 0:  # also when there is nothing to compare
             return f"no better: {against}{failed}"
@@ -324,8 +324,9 @@ class Loop:
         validation = await self.arena.validate(policy, best)
         trial, seen = self._seen(trial, validation, last=last, level=level(self.study.trials, last=last))
         gain = f"{difference_text(seen.over_best.gain)} over trial {best.number} on validation"
-        if lacks_most(validation.scores):
-            reason = f"most of its users have no score; {_failures_text(validation.failures)}"
+        asked = validation.scores.keys() | validation.failures
+        if lacks_most(validation.scores, {user: best.validation[user] for user in asked if user in best.validation}):
+            reason = f"most of its users have no score{failures_text(validation.failures)}"
         elif not validation.finished:
             reason = f"no better on the first {len(validation.scores)} {self.arena.track.noun}s"
         elif not seen.sure:
@@ -368,11 +369,6 @@ class Loop:
 def _alone(reader: str) -> str:
     """Say that a gain over the seed policy is one reader's alone."""
     return f"nothing is left of the gain over the seed policy without the users of {reader}"
-
-
-def _failures_text(failures: Mapping[str, str]) -> str:
-    """Say how many episodes failed, and why the first of them did."""
-    return f"{len(failures)} episodes failed, for example: {next(iter(failures.values()))}"
 
 
 def _with_race(trial: Trial, race: Race) -> Trial:

@@ -152,6 +152,11 @@ class Rows:
             return version
         return None
 
+    def take_back(self, user: str, version: int) -> None:
+        """Remove a user's memory where it still has this version."""
+        with self._writing() as database:
+            database.execute("DELETE FROM memories WHERE user = ? AND version = ?", (user, version))
+
     def delete(self, user: str) -> bool:
         """Remove all of a user; tell whether there was anything."""
         with self._writing() as database:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -14,18 +13,19 @@ from typing import Any, Self
 
 from ...data.errors import MnemotuneError
 from ...data.per_loop import PerLoop
-from ..lm.base import Embedder, LanguageModel, LanguageModelError, Message, Refused, Request, identity, to_json
+from ..lm.base import Embedder, LanguageModel, LanguageModelError, Message, Refused, Request, identity
 from ..lm.client import Client, as_model
 from ..memory.backends import open_memory
-from ..memory.budget import units_of, within
+from ..memory.budget import within
 from ..memory.protocol import Context, Item, Memory, MemoryEvent, MemoryFault
-from ..memory.saving import dump_memory, messages_as_json, messages_of, restore_memory, savable
+from ..memory.saving import dump_memory, restore_memory, savable
 from ..memory.stores import MemoryState
 from ..memory.writers import FACTS
 from ..policy import MemoryPolicy
 from .rows import Rows, StoreError, Waiting
 from .stating import forget_fact
 from .vectors import KeptVectors
+from .waiting import as_text, messages_in, rounds, without
 
 MOST_OPEN = 256
 """Users whose memories stay in the process, the last used ones; others are read again from the file."""
@@ -181,10 +181,7 @@ class UserMemory:
         Raises LanguageModelError, and Refused where the model takes other requests: the messages are not observed then.
         Where it refuses the next ones too, the buffer is at fault: it is dropped, and the log says so.
         """
-        async with (await self._opened()).changing:
-            opened = await self._opened()
-            if opened.version is None:  # so that a user who is deleted meanwhile can be told from a new one
-                await self._saved(opened, opened.memory, None)
+        async with (await self._opened()).changing, self._begun():
             events = await self._catch_up()
             while (await self._opened()).version is not None:
                 if (new := await self._written(messages, waiting=None)) is not None:
@@ -193,7 +190,7 @@ class UserMemory:
 
     def queue(self, messages: Sequence[Message]) -> None:
         """Put messages into the file, to be observed at the next ``catch_up`` or ``observe``. No model is asked."""
-        self._rows.add_waiting(self.user, _as_text(messages))
+        self._rows.add_waiting(self.user, as_text(messages))
 
     async def catch_up(self) -> list[MemoryEvent]:
         """Observe all messages that wait, in their order; return the writes.
@@ -207,13 +204,13 @@ class UserMemory:
     def take_back(self) -> list[Message]:
         """Take the newest messages that wait out of the file, those of one ``queue``; none where nothing waits."""
         waiting = reversed(self._rows.waiting(self.user))
-        return next((_messages(row) for row in waiting if self._rows.drop_waiting(self.user, row)), [])
+        return next((messages_in(row) for row in waiting if self._rows.drop_waiting(self.user, row)), [])
 
     async def context(self, query: str, *, tokens: int | None) -> Context:
         """Return the memories that come back for ``query``, the buffer, and what waits, within ``tokens``."""
         async with self._open() as opened:
             memory, version, vectors = opened.memory, opened.version, opened.vectors
-            waiting = [message for row in self._rows.waiting(self.user) for message in _messages(row)]
+            waiting = [message for row in self._rows.waiting(self.user) for message in messages_in(row)]
             context = await memory.context(query, tokens=tokens)
             if vectors.worth_keeping:
                 vectors.keep([item.text for item in await memory.listing()], version=version)
@@ -288,11 +285,27 @@ class UserMemory:
             self.store._read_again(self.user, self._key)
             raise
 
+    @asynccontextmanager
+    async def _begun(self) -> AsyncIterator[None]:
+        """Have a memory of a new user in the file, an empty one at first; it goes where nothing else comes of it.
+
+        So a user who is deleted meanwhile can be told from a new one.
+        """
+        opened = await self._opened()
+        began = opened.version is None and await self._saved(opened, opened.memory, None)
+        empty = opened.version
+        try:
+            yield
+        except BaseException:
+            if began and empty is not None:
+                self._rows.take_back(self.user, empty)
+            raise
+
     async def _catch_up(self) -> list[MemoryEvent]:
         events: list[MemoryEvent] = []
         while waiting := self._rows.waiting(self.user):
             row = waiting[0]
-            messages = _messages(row)
+            messages = messages_in(row)
             try:
                 events += await self._written(messages, waiting=row) or []
             except Refused as error:
@@ -336,7 +349,7 @@ class UserMemory:
         async with self._open() as opened:
             began = opened.version
             trial = await opened.memory.fork()
-            events = [event for each in _rounds(messages) for event in await trial.observe(each)]
+            events = [event for each in rounds(messages) for event in await trial.observe(each)]
             return events if await self._saved(opened, trial, began, observed=waiting) else None
 
     async def _change(self, change: Callable[[Memory], Any], dropped: Callable[[str], bool]) -> int:
@@ -349,9 +362,9 @@ class UserMemory:
     async def _change_once(self, change: Callable[[Memory], Any], dropped: Callable[[str], bool]) -> int | None:
         async with self._open() as opened:
             began, waiting = opened.version, self._rows.waiting(self.user)
-            left = {row: _without(_messages(row), dropped) for row in waiting}
-            changed = {row.id: _as_text(kept) if kept else None for row, kept in left.items()}
-            count = sum(len(_messages(row)) - len(kept) for row, kept in left.items())
+            left = {row: without(messages_in(row), dropped) for row in waiting}
+            changed = {row.id: as_text(kept) if kept else None for row, kept in left.items()}
+            count = sum(len(messages_in(row)) - len(kept) for row, kept in left.items())
             trial = await opened.memory.fork()
             gone = await change(trial)
             count += gone or 0
@@ -364,30 +377,6 @@ class UserMemory:
         if version is not None:
             opened.memory, opened.version = trial, version
         return version is not None
-
-
-def _rounds(messages: Sequence[Message]) -> list[list[Message]]:
-    """Return messages in the parts in which they were exchanged: what a user says with what is replied, or a call."""
-    rounds: list[list[Message]] = []
-    for message in messages:
-        before = rounds[-1][-1].role if rounds else None
-        if before is None or message.role == "user" or (message.role == "assistant" and before != "user"):
-            rounds.append([])
-        rounds[-1].append(message)
-    return rounds
-
-
-def _without(messages: Sequence[Message], what: Callable[[str], bool]) -> list[Message]:
-    units = [unit for unit in units_of(messages) if not any(what(message.text) for message in unit)]
-    return [message for unit in units for message in unit]
-
-
-def _as_text(messages: Sequence[Message]) -> str:
-    return to_json(messages_as_json(messages)).decode()
-
-
-def _messages(row: Waiting) -> list[Message]:
-    return messages_of(json.loads(row.said))
 
 
 def _is_unicode(text: str) -> bool:

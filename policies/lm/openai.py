@@ -8,7 +8,7 @@ import logging
 import math
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
@@ -23,6 +23,7 @@ from .base import (
     Bill,
     Completion,
     Embedding,
+    LanguageModelError,
     Message,
     Refused,
     Request,
@@ -201,6 +202,16 @@ class OpenAIModel(_OpenAI):
         return given.get(request.role, request.max_tokens) if isinstance(given, dict) else given or request.max_tokens
 
 
+@dataclass(slots=True)
+class _Parts:
+    """What became of a batch that is sent in parts."""
+
+    answered: int = 0
+    """Requests."""
+    shortened: int = 0
+    """Times that a text was too long."""
+
+
 class OpenAIEmbedder(_OpenAI):
     """An embedding model behind an OpenAI-compatible endpoint."""
 
@@ -224,12 +235,16 @@ class OpenAIEmbedder(_OpenAI):
     async def _look_up(self, cache: Cache, texts: Sequence[str], bill: Bill | None) -> Embedding:
         """Ask only for the texts that are not in the cache. Each is kept by itself: the next batch may be another."""
         keys = [cache_key(without_login(self._endpoint.url), 0, [self._body([text])]) for text in texts]
+        known = {key: answer for key in set(keys) if (answer := cache.get(key)) is not None}
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+        cost: float | None = 0.0
+        if missing and bill is not None:
+            await bill.reserve()  # a call that waits for a text of this one may have what this one waits for
         async with AsyncExitStack() as stack:
-            for key in sorted(set(keys)):  # in one order, so that no two calls wait for each other
+            for key in sorted(missing):  # in one order, so that no two calls wait for each other
                 await stack.enter_async_context(self._locks.setdefault(key, asyncio.Lock()))
-            known = {key: answer for key in set(keys) if (answer := cache.get(key)) is not None}
-            new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
-            cost: float | None = 0.0
+            known |= {key: answer for key in missing if (answer := cache.get(key)) is not None}
+            new = {key: text for key, text in missing.items() if key not in known}
             if new:
                 reply = await self._ask(list(new.values()), bill)
                 cost = None if reply.usage is None else reply.usage.cost_usd
@@ -245,20 +260,31 @@ class OpenAIEmbedder(_OpenAI):
 
         Of a long text that is refused by itself the beginning is taken, which stands for it.
         """
-        return await in_batches(texts, lambda batch: self._ask_in_parts(batch, bill), most=self._most_texts)
-
-    async def _ask_in_parts(self, texts: Sequence[str], bill: Bill | None) -> Embedding:
+        parts = _Parts()
         try:
-            return await self._ask_at_once(texts, bill)
+            return await in_batches(texts, lambda batch: self._ask_in_parts(batch, bill, parts), most=self._most_texts)
+        except LanguageModelError:
+            if parts.answered and bill is not None:  # the server bills these, and the call as a whole has no answer
+                await bill.unanswered()
+            raise
+
+    async def _ask_in_parts(self, texts: Sequence[str], bill: Bill | None, parts: _Parts) -> Embedding:
+        try:
+            answer = await self._ask_at_once(texts, bill)
         except Refused:
             if len(texts) == 1 and len(texts[0]) <= SHORT_CHARACTERS:
                 raise
+        else:
+            parts.answered += 1
+            return answer
         if len(texts) == 1:
-            return await self._ask_in_parts([texts[0][: len(texts[0]) // 2]], bill)
-        half = math.ceil(len(texts) / 2)
-        parts = await in_batches(texts, lambda batch: self._ask_in_parts(batch, bill), most=half)
-        self._most_texts = min(self._most_texts, half)
-        return parts
+            parts.shortened += 1
+            return await self._ask_in_parts([texts[0][: len(texts[0]) // 2]], bill, parts)
+        half, shortened = math.ceil(len(texts) / 2), parts.shortened
+        answer = await in_batches(texts, lambda batch: self._ask_in_parts(batch, bill, parts), most=half)
+        if parts.shortened == shortened:  # else it was a text that was too long, and not the batch
+            self._most_texts = min(self._most_texts, half)
+        return answer
 
     async def _ask_at_once(self, texts: Sequence[str], bill: Bill | None) -> Embedding:
         spoken = np.array([bool(text.strip()) for text in texts])

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -23,12 +24,14 @@ def assistant() -> SyncAssistant:
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_it_goes_on_in_a_forked_process() -> None:
+def test_its_threads_go_on_in_a_forked_process() -> None:
     with assistant() as made:
         child = os.fork()
         if not child:
             try:
-                os._exit(0 if made.reply("I own a canoe.")[0] else 1)
+                with ThreadPoolExecutor(4) as threads:
+                    replies = list(threads.map(lambda _: made.reply("I own a canoe.")[0], range(8)))
+                os._exit(0 if all(replies) else 1)
             finally:
                 os._exit(2)
         give_up, status = time.monotonic() + PATIENCE_SECONDS, (0, 0)
@@ -60,3 +63,13 @@ def test_a_stream_that_is_left_may_be_collected_in_the_loop_s_own_thread() -> No
         threading.Thread(target=lambda: (made.run(collect()), done.set()), daemon=True).start()
         assert done.wait(PATIENCE_SECONDS)
         assert made.reply("I own a canoe.")[0]
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_stream_that_is_left_after_the_end_is_dropped_quietly() -> None:
+    made = assistant()
+    pieces = made.stream("I own a canoe.")
+    next(pieces)
+    made.close()
+    del pieces
+    gc.collect()

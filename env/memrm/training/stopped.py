@@ -15,7 +15,7 @@ from .recipe import RecipeError, TrainingRecipe
 BEGUN = "training.json"
 """There from the beginning of a training to its end."""
 WITHOUT_EFFECT = ("experiment", "schedule.threads", "schedule.checkpoint_every")
-"""Settings that may change: they do not touch what is learned."""
+"""Settings that may change: what is learned is the same, but for the order of floating-point sums."""
 
 
 def begin(recipe: TrainingRecipe, out: Path, *, resume: bool) -> None:
@@ -59,9 +59,11 @@ def _digests(files: Iterable[Path]) -> dict[str, str]:
 
 def _read(note: Path) -> dict[str, str]:
     try:
-        earlier: dict[str, str] = json.loads(note.read_text(encoding="utf-8"))
+        earlier = json.loads(note.read_text(encoding="utf-8"))
     except ValueError as error:
         raise RecipeError(f"{note}: cannot be read: {error}; name another folder") from None
+    if not isinstance(earlier, dict):
+        raise RecipeError(f"{note}: cannot be read: it is no object; name another folder")
     return earlier
 
 

@@ -191,13 +191,22 @@ def test_what_is_put_around_the_talk_does_not_bring_back_what_was_said(tmp_path:
     assert omissions.broken == []
 
 
+def test_a_reply_as_short_as_another_one_hides_no_message_of_a_run_that_is_missing(tmp_path: Path) -> None:
+    def turns(*texts: str) -> dict[str, Any]:
+        return {"messages": [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(texts)]}
+
+    talk = ["I have a cat.", "Noted.", "I moved.", "Noted.", "What is new?"]
+    first = run("a", turns(talk[0]), {"output": talk[1]}, at="2024-01-01")
+    third = run("c", turns(*talk), {"output": "Rome."}, at="2024-01-03")
+    assert [text for _, text in said(logged(tmp_path, first, third)[0])] == [*talk, "Rome."]
+
+
 def test_a_request_that_was_kept_with_its_reply_has_both(tmp_path: Path) -> None:
     """OpenAI's stored completions."""
-    row = {
-        "messages": [{"role": "user", "content": "Hi."}],
-        "choices": [{"message": {"role": "assistant", "content": "Yo."}}],
-    }
-    assert said(logged(tmp_path, row)[0]) == [("user", "Hi."), ("assistant", "Yo.")]
+    asked, replied = {"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Yo."}
+    for messages in ([asked], [asked, replied]):
+        row = {"messages": messages, "choices": [{"message": replied}]}
+        assert said(logged(tmp_path, row)[0]) == [("user", "Hi."), ("assistant", "Yo.")]
 
 
 def test_a_run_without_a_message_is_left_out_by_its_line(tmp_path: Path) -> None:

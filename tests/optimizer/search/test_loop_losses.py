@@ -1,7 +1,8 @@
-"""Candidates whose episodes end with an outage: they have no score, and too few scores are no lead."""
+"""Users without a score: a candidate whose episodes end with an outage lacks them, and too few scores are no lead."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -58,3 +59,22 @@ async def test_a_candidate_that_loses_most_users_of_a_look_is_not_accepted(kit: 
     assert trial.reason.startswith("most of its users have no score; ")
     assert "episodes failed, for example: the line is dead" in trial.reason
     assert not trial.accepted
+
+
+@pytest.mark.parametrize("where", ["train", "valid"])
+async def test_users_that_no_policy_has_a_score_for_are_no_loss(kit: Any, make_rig: MakeRig, where: str) -> None:
+    """Even who is told the state of these cannot answer."""
+
+    class Cannot(type(kit.pupil())):  # type: ignore[misc]
+        def _upper_bound_(self, request: Request) -> str:
+            said = super()._upper_bound_(request)
+            text = " ".join(message.content for message in request.messages)
+            flat = any(f"{where}{number} asks" in text for number in range(3))
+            return json.dumps({"answer": 3 - json.loads(said)["answer"]}) if flat else said
+
+    rig = make_rig(pupil=Cannot(edits=careful), splits=kit.splits(5, 7, 2), search=SEARCH)
+    await rig.run(kit.policy(0))
+    trial = rig.study.trials[1]
+    assert trial.ahead
+    assert sum(map(math.isnan, trial.train.values())) == (3 if where == "train" else 0)
+    assert "most of its users have no score" not in trial.reason

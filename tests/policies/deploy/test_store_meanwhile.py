@@ -94,6 +94,16 @@ async def test_a_user_who_is_deleted_during_a_write_stays_deleted(
     assert [item.text for item in await ann.listing()] == ["The user said crow-1."]
 
 
+async def test_a_first_write_that_fails_leaves_nobody_behind(store: MemoryStore, ann: UserMemory, model: Gated) -> None:
+    model.gate.set()
+    model.failures = 1
+    with pytest.raises(LanguageModelError, match="it is down"):
+        await ann.observe(said("I saw heron-1."))
+    assert store.users() == []
+    await ann.observe(said("I saw heron-2."))
+    assert [item.text for item in await ann.listing()] == ["The user said heron-2."]
+
+
 async def test_what_is_forgotten_between_two_tries_to_write_it_stays_forgotten(
     store: MemoryStore, ann: UserMemory, model: Gated, tmp_path: Path
 ) -> None:

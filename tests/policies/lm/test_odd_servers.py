@@ -16,6 +16,7 @@ from mnemotune.policies.lm.client import ClientModel
 from mnemotune.policies.lm.openai import OpenAIEmbedder
 from mnemotune.policies.lm.refusals import advice_for, error_kind
 from mnemotune.policies.lm.streaming import Said, events_of
+from spending import Bill
 
 if TYPE_CHECKING:
     from .conftest import Connect, ScriptedServer
@@ -176,9 +177,22 @@ async def test_of_a_text_that_is_too_long_the_beginning_is_embedded() -> None:
         server.most_characters = 8_192
         embedder = OpenAIEmbedder("e", base_url=server.url)
         rows = (await embedder.embed(["1", "2" * 40_000, "3"])).vectors
+        await embedder.embed(["4", "5", "6"])
         await embedder.aclose()
     assert len(rows) == 3
-    assert server.sizes == [3, 2, 1, 1, 1, 1, 1, 1]
+    assert server.sizes == [3, 2, 1, 1, 1, 1, 1, 1, 3], "no batch is smaller for it"
+
+
+async def test_parts_that_were_answered_are_billed_where_another_part_is_refused() -> None:
+    bill = Bill()
+    with on_loopback(TakesFew) as server:
+        embedder = OpenAIEmbedder("e", base_url=server.url)
+        with pytest.raises(Refused):
+            await embedder.embed(["1", "2", "no number"], bill=bill)
+        with pytest.raises(Refused):
+            await embedder.embed(["no number"], bill=bill)
+        await embedder.aclose()
+    assert bill.heard.count("unanswered") == 1
 
 
 class TakesFew:

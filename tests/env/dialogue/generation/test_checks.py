@@ -289,6 +289,8 @@ def test_a_message_may_tell_twice_when_it_need_not_be_once() -> None:
         ("Zweimal täglich reicht.", "zweimal_täglich", True),
         ("Zweimal tägliche Gabe.", "zweimal_täglich", False),
         ("Дважды в день.", "дважды_в_день", True),
+        ("हिन्दी में बोलो।", "हिन्दी", False),
+        ("re\u0301sume\u0301", "re\u0301sume\u0301", False),
         ("吃twice daily的药", "twice_daily", True),
         ("A.*b", ".*", False),
         ("say (not any) now", "(not any)", True),
