@@ -139,7 +139,7 @@ class SearchConfig(Record):
     generations: NotNegative = 10
     """0 searches nothing: the seed policy goes to the sealed test."""
     candidates: Positive = 3
-    """Candidates per generation; the first has ``broad_start`` of them instead, where points are ``spread``."""
+    """Candidates per generation; the first has ``broad_start`` of them, where that is more and points are ``spread``."""
     broad_start: NotNegative = 16
     """Candidates of the first generation: they look everywhere, as what is good near the seed policy says little of
     the rest of the space, and race together; 0 does without."""
@@ -157,11 +157,11 @@ class SearchConfig(Record):
     """Whether the reflective proposer is told at which stage memory failed, and shown what such failures belong to;
     else it is shown failures of any stage, untold, and all that may change."""
     longest_prompt: Positive = 6000
-    """Characters from which on an evolved prompt is refused."""
+    """Most characters of an evolved prompt; a longer one is refused."""
     racing: bool = True
     """Whether a candidate is left as soon as it has lost on some of the train users; else it meets all of them."""
     race_block: Positive = 4
-    """Train users at the first look at a race; each next look is at twice as many."""
+    """Train users at the first two looks at a race, at a third of their lives and at all; then twice as many, and so on."""
     screening: Screening | None = None
     """None races every candidate."""
     off_policy: bool = False

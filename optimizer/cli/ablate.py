@@ -49,9 +49,12 @@ def ablate_command(
     from ..search.ablation_plan import plan
     from ..search.allowance import dealer
     from ..search.effects import twins
+    from ..search.outcome import check_no_run
     from ..search.searches import ready
+    from ..stores import default_uri
     from ..views.ablation_page import write_ablation_page
     from ..views.comparison import comparison_table, write_comparison
+    from ..views.ending import ui_command
     from ..views.listeners import unseen_listeners
     from ..views.searches import SearchesProgress, show_plan
     from ..views.table import heading, print_table, say
@@ -59,6 +62,7 @@ def ablate_command(
 
     ablation = load_ablation(config, seeds=[] if seeds is None else _seeds(seeds))
     folder, console = out or RUNS / config.stem, Console(stderr=True)
+    check_no_run(folder)
     runs = runs_of(ablation, beside=config.parent, out=folder, overrides=settings or [])
     deal = dealer()
     with console.status("checking every variant, and playing a few policies with the embedded model"):
@@ -103,6 +107,8 @@ def ablate_command(
             say(console, remark, style="dim")
         files = [f"{'':6} {folder / name}" for name in ("results.json", "table.md", "plot.svg")]
         say(console, f"report {report}", *files)
+        if (tracking := runs[0].config.tracking) is not None:
+            say(console, f"MLflow {ui_command(tracking.whole_uri or default_uri(folder))}")
     # last: a store that fails now loses nothing of what is shown
     log_ablation(variants, runs[0].config, folder, about={"ablation": config, "model": model, "seeds": ablation.seeds})
 

@@ -55,15 +55,15 @@ def ranks_command(
     data = data_of(kind, data)
     tasks = load_tasks(kind, data, None)
     recorded = None if off_policy is None else kind.replays(off_policy)
-    unrecorded: list[str] = []
+    every, unrecorded = grouped(tasks), list[str]()  # a group has the same reader whichever are recorded
     if recorded is not None:
-        unrecorded = [group.id for group in grouped(tasks) if any(task.id not in recorded for task in group.tasks)]
+        unrecorded = [group.id for group in every if any(task.id not in recorded for task in group.tasks)]
         tasks = [task for task in tasks if task.group not in unrecorded]
     if not tasks:
         raise ConfigError(f"--off-policy {off_policy}: has whole talks of none of these {kind.noun}s")
     console = Console(stderr=True)
     with open_models(settings, folder=out) as opened, console.status(""):
-        models = opened.dealt(grouped(tasks))
+        models = opened.dealt(every)
         evaluator = Evaluator(kind, models.cast)
 
         async def both_ways() -> tuple[dict[str, Evaluation], dict[str, Evaluation]]:

@@ -179,6 +179,8 @@ def export_command(
 
             if out is not None:
                 raise ConfigError("--out: has no effect with --to mlflow; the run's config says where MLflow is")
+            if outcome.config.tracking is None:
+                raise ConfigError(f"{run}: its config says `tracking: none`, so that MLflow shows nothing of it")
             if is_at_work(run, outcome.config.storage):
                 raise ConfigError(f"{run}: another process is at work on this run, and shows it in MLflow itself")
             refresh(run, listeners=[Tracker(tell=partial(typer.echo, err=True), rebuild=rebuild)])

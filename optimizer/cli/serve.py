@@ -114,6 +114,8 @@ async def _memory(
     from ...policies.lm.secrets import without_login
 
     deployment, behind = read_deployment(policy, **given), url_of(upstream)
+    if deployment.remark:
+        typer.echo(deployment.remark, err=True)
     async with deployed_store(deployment, store, base_url=behind) as memories:
         tokens, most = deployment.context_tokens, (place.most_requests, place.most_bytes)
         async with proxying(Proxied(memories, behind, tokens, user, *most), host=place.host, port=place.port) as url:

@@ -247,6 +247,12 @@ def holds_run(folder: Path) -> bool:
     return (folder / "study.db").is_file() or _stored(folder) is not None
 
 
+def check_no_run(folder: Path) -> None:
+    """Raise ConfigError where a folder is a run's, whose files another command would write over."""
+    if holds_run(folder):
+        raise ConfigError(f"{folder}: is a run's folder, whose files this would write over: choose another --out")
+
+
 def refuse_files_of_others(folder: Path, config: Config) -> None:
     """Raise ConfigError where a run that is to begin would write over a file that is no run's."""
     if holds_run(folder) or any((folder / name).is_file() for name in KEPT):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from ...data.whole_files import write_whole
 from ...env.statistics import Estimate
@@ -119,7 +120,7 @@ def _apart(group: GroupRow) -> float:
 
 def _link(run: Outcome, file: Path) -> str:
     """Return the way from the page to a run's report."""
-    return Path(os.path.relpath((run.folder / "report.html").resolve(), file.resolve().parent)).as_posix()
+    return quote(Path(os.path.relpath((run.folder / "report.html").resolve(), file.resolve().parent)).as_posix())
 
 
 def _differing(values: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Any]]:

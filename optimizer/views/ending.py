@@ -99,7 +99,7 @@ def show(outcome: Outcome) -> None:
     folder, uri = outcome.folder, outcome.tracking_uri
     places = {"run": folder, "policy": folder / "best_policy.yaml", "report": folder / "report.html"}
     there = {name: place for name, place in places.items() if place.exists()}
-    for name, place in (there | ({} if uri is None else {"MLflow": _ui_command(uri)})).items():
+    for name, place in (there | ({} if uri is None else {"MLflow": ui_command(uri)})).items():
         say(console, f"{name:<7} {place}")
     if places["report"].is_file() and outcome.test.rows:
         say(
@@ -108,7 +108,7 @@ def show(outcome: Outcome) -> None:
         )
 
 
-def _ui_command(uri: str) -> str:
+def ui_command(uri: str) -> str:
     """Return where to see the run in MLflow: a server's address, else what to type from here for this program."""
     if uri.startswith("http"):
         return redacted(uri)

@@ -2,7 +2,7 @@
 (() => {
   const PAGE = 25;
   const part = document.getElementById("failures");
-  const words = JSON.parse(part.dataset.words); // {stage, seed, evolved}
+  const words = JSON.parse(part.dataset.words); // {stage, seed, evolved, lacking: {policy: true, or the groups that it lacks}}
   const list = document.getElementById("failures-list");
   const found = document.getElementById("failures-found");
   const more = document.getElementById("failures-more");
@@ -18,7 +18,15 @@
   };
   const text = (places) => places.map((place) => lines[place]).join("\n");
   const told = (known) => (known === null || known === undefined ? "not asked" : known ? "yes" : "no");
-  const kindOf = (failure) => (failure ? failure.kind || "not known" : "right");
+  const isTested = (policy, entry) => {
+    const lacks = words.lacking[policy];
+    return !(lacks === true || (lacks && lacks.includes(entry.group)));
+  };
+  const kindOf = (policy, entry) => {
+    const failure = entry[policy];
+    if (failure) return failure.kind || "not known";
+    return isTested(policy, entry) ? "right" : "not tested";
+  };
 
   async function unpack() {
     const packed = Uint8Array.from(atob(document.getElementById("failures-data").textContent), (c) => c.charCodeAt(0));
@@ -50,10 +58,11 @@
     group: (entry, value) => entry.group === value,
     topic: (entry, value) => entry.topics.has(value),
     stage: (entry, value) => entry.stage === Number(value),
-    kind: (entry, value) => [words.seed, words.evolved].some((policy) => entry[policy] && kindOf(entry[policy]) === value),
+    kind: (entry, value) => [words.seed, words.evolved].some((policy) => entry[policy] && kindOf(policy, entry) === value),
     failed: (entry, value) => ({
       evolved: entry[words.evolved], seed: entry[words.seed], both: entry[words.seed] && entry[words.evolved],
-      worse: entry[words.evolved] && !entry[words.seed], better: entry[words.seed] && !entry[words.evolved],
+      worse: entry[words.evolved] && kindOf(words.seed, entry) === "right",
+      better: entry[words.seed] && kindOf(words.evolved, entry) === "right",
     })[value],
   };
 
@@ -91,9 +100,11 @@
     return details;
   }
 
-  function policyPart(name, failure) {
+  function policyPart(name, entry) {
     const box = element("section", undefined, "failure-policy");
-    box.append(element("h3", failure ? `${name}: ${failure.kind ? failure.kind + " failure" : "wrong"}` : `${name}: right`));
+    const failure = entry[name];
+    const said = failure ? (failure.kind ? failure.kind + " failure" : "wrong") : kindOf(name, entry);
+    box.append(element("h3", `${name}: ${said}`));
     if (!failure) return box;
     box.append(account(failure), cameBack(failure));
     for (const need of failure.needs) {
@@ -114,12 +125,12 @@
     const details = element("details");
     const summary = element("summary");
     summary.append(element("span", text(entry.asked)));
-    summary.append(element("span", `${entry.group}, ${words.stage} ${entry.stage + 1} · ${words.seed}: ${kindOf(entry[words.seed])} · ${words.evolved}: ${kindOf(entry[words.evolved])}`, "faint"));
+    summary.append(element("span", `${entry.group}, ${words.stage} ${entry.stage + 1} · ${words.seed}: ${kindOf(words.seed, entry)} · ${words.evolved}: ${kindOf(words.evolved, entry)}`, "faint"));
     details.append(summary);
     details.addEventListener("toggle", () => {
       if (!details.open || details.childElementCount > 1) return;
       const both = element("div", undefined, "failure-both");
-      for (const policy of [words.seed, words.evolved]) both.append(policyPart(policy, entry[policy]));
+      for (const policy of [words.seed, words.evolved]) both.append(policyPart(policy, entry));
       details.append(both);
     });
     item.append(details);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -53,7 +53,14 @@ from .table import (
 
 RIVALS = {SEED: "the seed policy", WINDOW: f"the {WINDOW}"}
 """What an evolved policy has to be better than."""
-ENDS = ("not new or not valid", "screened out", "lost the race", "not confirmed on validation", "accepted")
+ENDS = (
+    "not new or not valid",
+    "screened out",
+    "lost the race",
+    "led and were not looked at",
+    "not confirmed on validation",
+    "accepted",
+)
 """How far a candidate comes."""
 MOST_BYTES = 4_900_000
 """Of the whole page; the failed checks get what the rest of it leaves."""
@@ -161,6 +168,7 @@ def render_report(outcome: Outcome) -> str:
         screening=screened(trials),
         proposers=_proposers(trials),
         failures_script=source("failed_checks.js"),
+        lacking=_lacking(test.rows),
         knobs=[] if policy is None else compare_knobs(config.seed_policy, policy),
         readers=readers_of(test.rows),
         reader_rows=reader_rows(test.rows),
@@ -190,6 +198,13 @@ def render_report(outcome: Outcome) -> str:
     empty = replace(failures, text="", groups=failures.left_out)  # the most digits that its counts can have
     room = MOST_BYTES - len(page(failures=empty).encode())
     return page(failures=packed_failed_checks(outcome.folder, most=max(0, room)))
+
+
+def _lacking(rows: Mapping[str, Summary]) -> dict[str, bool | list[str]]:
+    """Return what the sealed test does not tell of the two policies: all of one, or the groups that one has lost."""
+    groups = {group for name in (SEED, EVOLVED) if name in rows for group in rows[name].by_group}
+    lacking = {name: sorted(groups - rows[name].by_group.keys()) if name in rows else True for name in (SEED, EVOLVED)}
+    return {name: lacks for name, lacks in lacking.items() if lacks}
 
 
 def _linked(text: str) -> Markup:
@@ -280,11 +295,13 @@ def _counts(trials: tuple[Trial, ...]) -> dict[str, int]:
 
 def _end_of(trial: Trial, trials: tuple[Trial, ...]) -> str:
     """Say how far a candidate came, looks at it later on included."""
-    refused, screened, lost, looked_at, accepted = ENDS
+    refused, screened, lost, led, looked_at, accepted = ENDS
     if trial.decided_at in {"check", "screen"}:
         return refused if trial.decided_at == "check" else screened
     twins = [twin for twin in trials if twin.policy == trial.policy]
-    return accepted if any(t.accepted for t in twins) else looked_at if any(t.look for t in twins) else lost
+    if any(twin.accepted for twin in twins):
+        return accepted
+    return looked_at if any(twin.look for twin in twins) else led if any(twin.ahead for twin in twins) else lost
 
 
 def _proposers(trials: tuple[Trial, ...]) -> dict[str, list[int]]:

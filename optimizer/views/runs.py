@@ -72,7 +72,10 @@ class RunRow:
 
     @property
     def begun(self) -> datetime:
-        """When its config was written, in the reader's own time."""
+        """When it began, in the reader's own time; when its config was written where it cannot be read."""
+        began = None if self.outcome is None else self.outcome.began
+        if began is not None:
+            return began.astimezone().replace(tzinfo=None)
         return datetime.fromtimestamp((self.folder / "config.yaml").stat().st_mtime)  # noqa: DTZ006
 
     def as_json(self) -> dict[str, Any]:

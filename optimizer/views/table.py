@@ -91,7 +91,8 @@ def markdown_lines(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Ite
     yield f"| {' | '.join(columns)} |"
     yield "|" + "---|" * len(columns)
     for cells in rows:
-        yield f"| {' | '.join(cells)} |"
+        escaped = (cell.replace("|", "\\|") for cell in cells)
+        yield f"| {' | '.join(escaped)} |"
 
 
 def score_table(rows: Rows, *, title: str) -> Table:

@@ -57,6 +57,13 @@ class Deployment:
     embedder_endpoint: EndpointConfig = field(default_factory=EndpointConfig)
     """What requests to the embedder are like."""
 
+    @property
+    def remark(self) -> str:
+        """What to know of who writes: that it is no real model; empty where it is one."""
+        if self.model is None or not model_named(self.model).stand_in:
+            return ""
+        return f"memories are written by the {self.model} model, on this machine: name another with --model openai:NAME"
+
     def open_model(self, base_url: str | None = None) -> LanguageModel:
         """Make the model that writes. Raises DeploymentError when nothing says which, and LanguageModelError."""
         name = self.model

@@ -42,7 +42,7 @@ class Prices(Record):
     source: str | None = None
     """The published list that the two are from, with its version."""
     date: Annotated[Date | None, Field(validate_default=True)] = None
-    """Day on which the two were read; a list's version stands in for it."""
+    """Day on which the two were read; needed unless ``source`` names a list with its version."""
 
     def cost(self, input_tokens: float, output_tokens: float) -> float:
         """Return US dollars."""

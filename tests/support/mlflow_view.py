@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import mlflow
@@ -39,9 +40,9 @@ def follow(outcome: Outcome, trials: list[Any]) -> Tracker:
     return tracker
 
 
-def finish(outcome: Outcome, tracker: Tracker) -> None:
+def finish(outcome: Outcome, tracker: Tracker, rows: Mapping[str, Summary] = ROWS) -> None:
     outcome.study.note(ENDED, "all generations are done")
-    outcome.study.note(TEST, SealedTest(ROWS, "", done=True).as_json())
+    outcome.study.note(TEST, SealedTest(dict(rows), "", done=True).as_json())
     for name in ("best_policy.yaml", "report.html", "result.json"):
         (outcome.folder / name).write_text(f"the {name}", encoding="utf-8")
     tracker.finish()

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from ....data.errors import MnemotuneError
 from ....data.record import Record, first_problem
+from ....data.resources import resource
 from ....data.yaml_texts import parse_yaml, read_utf8
 
 Positive = Annotated[int, Field(ge=1)]
@@ -100,9 +101,11 @@ class TrainingRecipe(Record):
 
 
 def load_recipe(path: Path) -> TrainingRecipe:
-    """Read a recipe. Raises RecipeError."""
+    """Read a recipe, a bundled one of this name where there is no such file. Raises RecipeError."""
+    bundled = resource("configs", "memrm", path.name)
+    source = path if path.is_file() or not bundled.is_file() else bundled
     try:
-        return TrainingRecipe.model_validate(parse_yaml(read_utf8(path)))
+        return TrainingRecipe.model_validate(parse_yaml(read_utf8(source)))
     except ValidationError as error:
         raise RecipeError(f"{path}: {first_problem(error)}") from None
     except ValueError as error:

@@ -146,7 +146,7 @@ def _plain(value: Any) -> Any:
 
 def _show(quality: RewardQuality, threshold: float, ranking: Ranking | None, units: str) -> None:
     from ....env.memrm.evaluation.quality import MAJORITY
-    from ...views.table import number, plain_table, say
+    from ...views.table import number, plain_table, print_table, say
 
     rows: list[tuple[str, float, Sequence[float]]] = [
         (f"{title} at {threshold:g}" if name == "coverage" else title, quality.figures[name], quality.intervals[name])
@@ -158,9 +158,10 @@ def _show(quality: RewardQuality, threshold: float, ranking: Ranking | None, uni
     if ranking is not None:
         title = f"rank correlation over {len(ranking.policies)} policies"
         rows.append((title, ranking.spearman, ranking.interval))
-    cells = ((title, number(figure), " to ".join(map(number, interval))) for title, figure, interval in rows)
+    known = ((title, figure, () if any(map(math.isnan, interval)) else interval) for title, figure, interval in rows)
+    cells = ((title, number(figure), " to ".join(map(number, interval))) for title, figure, interval in known)
     console = Console()
-    console.print(plain_table(("", "figure", "95% interval"), cells, box=None, padding=(0, 1), pad_edge=False))
+    print_table(console, plain_table(("", "figure", "95% interval"), cells, box=None, padding=(0, 1), pad_edge=False))
     unscored = f"; {quality.unscored:,} are not scored" if quality.unscored else ""
     writes = f"{quality.n:,} writes of {quality.clusters:,} {units}, {quality.harmful:,} of them HARMFUL"
     say(console, writes + unscored)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import posixpath
+import re
 import shlex
 from collections.abc import Callable
 from datetime import datetime
+from hashlib import md5
 from typing import Any
 
 from ....env.statistics import estimate
@@ -32,6 +35,8 @@ from .store import STUDY_TAG, check_store, experiment_at, log, opened, quiet, re
 from .trace_log import TraceLog
 from .traces import failed_traces
 
+NO_KEY = re.compile(r"[^A-Za-z0-9_.\- /]+")
+"""What MLflow takes in no name of a figure."""
 TRIAL_TAG, PARENT_TAG = "mnemotune.trial", "mlflow.parentRunId"
 TESTED_TAG = "mnemotune.tested"
 """Names the policy of the sealed test that a child run shows."""
@@ -173,7 +178,7 @@ class Tracker(Listener):
         over, scores = over_window(test.rows), with_interval("test/gain", test.difference)
         for name, row in test.rows.items():
             figures = tested_metrics(row, over[name])
-            scores |= {f"test/{name}/{figure}": value for figure, value in figures.items()}
+            scores |= {f"test/{_in_a_key(name)}/{figure}": value for figure, value in figures.items()}
             if name not in self._tested:
                 child = self._child(f"test {name}", ended, {"verdict": "tested"})
                 log(self._client, child, metrics=figures, params={"policy": name}, at=ended)
@@ -259,3 +264,9 @@ def _note(trial: Trial) -> str:
 def _ms(moment: datetime | None) -> int | None:
     """Return a moment as MLflow has it."""
     return None if moment is None else round(moment.timestamp() * 1000)
+
+
+def _in_a_key(name: str) -> str:
+    """Return a policy's name as MLflow takes it within the name of a figure, which no other policy has."""
+    fit = NO_KEY.sub("-", posixpath.normpath(name)).lstrip("./")
+    return fit if fit == name else f"{fit}-{md5(name.encode(), usedforsecurity=False).hexdigest()[:6]}"

@@ -101,6 +101,14 @@ def test_a_store_that_fails_after_the_work_loses_nothing_of_what_is_printed(
 
 
 @pytest.mark.usefixtures("two_cores")
+@pytest.mark.parametrize("command", [("ablate", "parts.yaml"), ("evaluate", "native", "--data", "generated:1@77")])
+def test_a_run_s_files_are_not_written_over(cli: Cli, ablation: Path, finished: Path, command: tuple[str, ...]) -> None:
+    report = (finished / "report.html").read_bytes()
+    told = cli(*(ablation if word == "parts.yaml" else word for word in command), "--out", finished).refused()
+    assert f"{finished}: is a run's folder, whose files this would write over" in told
+    assert (finished / "report.html").read_bytes() == report
+
+
 def test_what_was_stopped_goes_on(cli: Cli, ablation: Path) -> None:
     settings = ["--set", "baselines=[]", "--seeds", "1", "--out", "out"]
     told = cli("ablate", ablation, *settings, "--json").succeeded().json

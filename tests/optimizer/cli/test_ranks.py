@@ -37,6 +37,17 @@ def test_both_sides_are_ranked_on_the_users_whose_talks_are_recorded(cli: Cli, p
     assert told["remark"].startswith("6 users left out, whose talks are not recorded or were lost")
 
 
+def test_users_have_the_readers_that_they_had_when_their_talks_were_recorded(
+    cli: Cli, people: Path, tmp_path: Path
+) -> None:
+    given = ("--data", people, "--users", "user-1-001,user-1-002", "--no-window")
+    evaluated = cli("evaluate", "rag", *given, "--out", tmp_path / "rag", "--json").succeeded().json
+    off = ("--data", people, "--off-policy", tmp_path / "rag", "--no-window", "--json")
+    told = cli("ranks", "rag", "native", *off).succeeded().json
+    (rag,) = [one for one in told["policies"] if one["policy"] == "rag"]
+    assert rag["on_policy"]["memory_score"] == evaluated["memory_score"]
+
+
 def test_talks_of_other_users_rank_nothing(cli: Cli, people: Path, tmp_path: Path) -> None:
     cli("evaluate", "rag", "--data", "generated:1@77", "--out", tmp_path / "rag").succeeded()
     told = cli("ranks", "native", "rag", "--data", people, "--off-policy", tmp_path / "rag").refused()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,9 @@ from axe_playwright_python.sync_playwright import Axe
 
 from browsing import chromium, keep_picture, needs_browser
 from mnemotune.env.failed_checks import FailedCheck, FailedChecks, Needed, write_failed_checks
+from mnemotune.optimizer.search.outcome import TEST, open_run
+from mnemotune.optimizer.search.sealed import EVOLVED, SEED, SealedTest
+from mnemotune.optimizer.views.report import write_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,6 +123,22 @@ def test_failures_are_filtered_by_who_failed(shown: Callable[[int], Any], finish
     for value, checks in wanted.items():
         page.select_option("select[name=failed]", value)
         assert page.inner_text("#failures-found").startswith(f"{len(checks)} of ")
+
+
+def test_a_policy_that_was_not_tested_is_not_called_right(shown: Callable[[int], Any], finished: Path) -> None:
+    """The sealed test was stopped after the evolved policy, which comes first."""
+    outcome = open_run(finished)
+    rows = {EVOLVED: outcome.test.rows[EVOLVED]}
+    outcome.study.note(TEST, SealedTest(rows, "").as_json())
+    shutil.rmtree(finished / "test" / SEED)
+    write_report(open_run(finished))
+    page = shown(1024)
+    unfold(page)
+    told = page.locator("#failures-list > li summary .faint").all_inner_texts()
+    assert told
+    assert all("· seed: not tested ·" in line for line in told)
+    page.select_option("select[name=failed]", "worse")
+    assert page.inner_text("#failures-found").startswith("0 of ")
 
 
 def test_failures_are_filtered_by_user_and_stage(shown: Callable[[int], Any], finished: Path) -> None:

@@ -21,7 +21,7 @@ import pytest
 from mlflow import MlflowClient
 
 from mlflow_server import serving
-from mlflow_view import View, finish, follow, row
+from mlflow_view import ROWS, View, finish, follow, row
 from mnemotune.optimizer.config import ConfigError, dump_config, parse_config
 from mnemotune.optimizer.search.listener import Standing
 from mnemotune.optimizer.search.outcome import STUDY, TEST, Outcome, open_run, study_url
@@ -132,6 +132,17 @@ def test_the_sealed_test_and_the_runs_files_are_on_the_parent(outcome: Outcome, 
     assert view.text(view.parent, "best_policy.yaml") == "the best_policy.yaml"
     kept = {file.path for file in view.client.list_artifacts(view.parent.info.run_id)}
     assert kept == {"config.yaml", "best_policy.yaml", "report.html", "result.json"}
+
+
+@pytest.mark.parametrize("name", ["./mine.yaml", "../mine.yaml", "/there/mine.yaml", "pol/a+b (v2)|x.yaml"])
+def test_a_baseline_s_name_of_any_characters_keeps_nothing_out(outcome: Outcome, trials: list[Any], name: str) -> None:
+    finish(outcome, follow(outcome, trials), rows=ROWS | {name: row(0.4)})
+    view = View(outcome)
+    assert view.parent.info.status == "FINISHED"
+    metrics = view.parent.data.metrics
+    assert metrics["test/evolved/memory_score"] == pytest.approx(0.6)
+    assert [value for key, value in metrics.items() if "yaml" in key and key.endswith("/memory_score")] == [0.4]
+    assert name in view.tested
 
 
 def test_prompts_and_policies_are_in_the_registry_and_linked_from_the_run(outcome: Outcome, trials: list[Any]) -> None:
