@@ -139,7 +139,7 @@ class SearchConfig(Record):
     generations: NotNegative = 10
     """0 searches nothing: the seed policy goes to the sealed test."""
     candidates: Positive = 3
-    """Candidates per generation; the first has ``broad_start`` of them, where that is more and points are ``spread``."""
+    """Candidates per generation; the first has ``broad_start``, where that is more and points are ``spread``."""
     broad_start: NotNegative = 16
     """Candidates of the first generation: they look everywhere, as what is good near the seed policy says little of
     the rest of the space, and race together; 0 does without."""
@@ -161,7 +161,7 @@ class SearchConfig(Record):
     racing: bool = True
     """Whether a candidate is left as soon as it has lost on some of the train users; else it meets all of them."""
     race_block: Positive = 4
-    """Train users at the first two looks at a race, at a third of their lives and at all; then twice as many, and so on."""
+    """Train users at the first two looks at a race: a third of their lives, then all. Each next is at twice as many."""
     screening: Screening | None = None
     """None races every candidate."""
     off_policy: bool = False
