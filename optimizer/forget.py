@@ -73,7 +73,7 @@ def backend_in(path: Path, user: str) -> str | None:
         users, saved = rows.users(), rows.saved(user)
     if user not in users:
         raise ConfigError(f"{path}: keeps nothing of user {user}{nearest_note(user, users)}")
-    return None if saved is None else backend_of(saved.memory, where=f"{path}, user {user}")
+    return None if saved is None or not saved.memory else backend_of(saved.memory, where=f"{path}, user {user}")
 
 
 async def forget_in_store(path: Path, user: str, fact: str) -> list[str]:

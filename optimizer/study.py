@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -212,8 +212,18 @@ def users_won(trials: Sequence[Trial]) -> dict[int, list[str]]:
 
 
 def leader(trials: Sequence[Trial]) -> Trial:
-    """Return the trial that can lead with the best mean on train users, accepted or not; of equals the first."""
-    return reduce(lambda first, trial: trial if beats(trial, first) else first, able(trials))
+    """Return the trial that can lead with the best mean on train users, accepted or not; of equals the first.
+
+    One that lacks most of the users that any trial has a score for does not lead.
+    """
+    asked = known_to_any(trial.train for trial in trials)
+    whole = [trial for trial in able(trials) if trial == trials[0] or not lacks_most(trial.train, asked)]
+    return reduce(lambda first, trial: trial if beats(trial, first) else first, whole)
+
+
+def known_to_any(scores: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Return a score of each user that has one anywhere."""
+    return {user: score for each in scores for user, score in each.items() if not math.isnan(score)}
 
 
 def lacks_most(scores: Mapping[str, float], others: Mapping[str, float]) -> bool:
@@ -225,12 +235,9 @@ def lacks_most(scores: Mapping[str, float], others: Mapping[str, float]) -> bool
 def beats(trial: Trial, other: Trial) -> bool:
     """Tell whether a trial's mean is above another's, over the train users that both have a score for.
 
-    A user whose episode failed has none, and a hard one must not be missing on one side alone; a trial that lacks most
-    of the other's users does not beat it.
+    A user whose episode failed has none, and a hard one must not be missing on one side alone.
     """
     ours, theirs = shared_means(trial.train, other.train)
-    if lacks_most(trial.train, other.train):
-        return False
     return ours > theirs or (math.isnan(other.score) and not math.isnan(trial.score))
 
 

@@ -27,29 +27,33 @@ class LoopThread:
         self._start()
 
     def _start(self) -> None:
-        self._process = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._stopped = asyncio.Event()
         self._thread = threading.Thread(target=_run, args=[self._loop, self._stopped], name="mnemotune", daemon=True)
         self._thread.start()
         self._end = finalize(self, _end, self._loop, self._stopped, self._thread)
+        self._process = os.getpid()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do work in the loop, and return what comes of it. Raises RuntimeError when it is closed."""
         if not self.alive:
             work.close()
             raise RuntimeError("it is closed")
-        with self._restarting:
-            if os.getpid() != self._process:  # threads do not come along into a forked process
-                end = self._end
-                self._start()
-                end.detach()
+        if os.getpid() != self._process:  # threads do not come along into a forked process
+            self._restart()
         doing = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return doing.result()
         except KeyboardInterrupt:
             doing.cancel()
             raise
+
+    def _restart(self) -> None:
+        with self._restarting:
+            if os.getpid() != self._process:
+                end = self._end
+                self._start()
+                end.detach()
 
     def finish(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do work in the loop; wait for its end unless this is the loop's own thread, where the collector may run."""

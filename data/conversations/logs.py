@@ -102,7 +102,10 @@ def _replied(row: Mapping[str, Any]) -> list[Any]:
     """Return the reply to a row's messages, where the row is a request with its reply."""
     match row:
         case {"messages": [*_, dict(last)], "choices": [{"message": dict(message)}, *_]}:
-            return [] if last.get("content") == message.get("content") else [message]
+            is_there = (last.get("role"), last.get("content")) == ("assistant", message.get("content"))
+            return [] if is_there else [message]
+        case {"choices": [{"message": dict(message)}, *_]}:
+            return [message]
     return []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,6 +159,8 @@ class _Earlier:
         """Begin with none."""
         self._by_end: dict[tuple[str, str], list[list[tuple[str, str]]]] = {}
         self._replies = Counter[tuple[str, str]]()
+        self._most = Counter[tuple[str, str]]()
+        """How often a text stood in one run at most: also of runs that are not in the export."""
 
     def add(self, given: list[tuple[str, str]], replied: list[tuple[str, str]]) -> None:
         """Take in what a run was given, and what it replied."""
@@ -166,6 +168,7 @@ class _Earlier:
         if texts:
             self._by_end.setdefault(texts[-1], []).append(texts)
         self._replies.update(replied)
+        self._most |= Counter(texts)
 
     def repeated(self, given: list[tuple[str, str]]) -> int:
         """Return how many of the first messages that a run is given were there in an earlier run.
@@ -177,10 +180,11 @@ class _Earlier:
             last = given[count - 1]
             if any(said[-count:] == given[:count] for said in self._by_end.get(last, ())):
                 return count
-            if last in self._replies and all(n <= self._replies[text] for text, n in self._repeats(given[:count])):
+            if last in self._replies and self._were_given(given[:count]):
                 return count
         return 0
 
-    def _repeats(self, given: list[tuple[str, str]]) -> Iterable[tuple[tuple[str, str], int]]:
-        """Return how often each reply of earlier runs stands among messages."""
-        return Counter(text for text in given if text in self._replies).items()
+    def _were_given(self, given: list[tuple[str, str]]) -> bool:
+        """Tell whether each reply of earlier runs stands among messages as often as it was there before, or less."""
+        often = Counter(text for text in given if text in self._replies)
+        return all(n <= max(self._replies[text], self._most[text]) for text, n in often.items())

@@ -34,8 +34,8 @@ async def _serve(
     from ...policies.deploy.mcp_server import mcp_server
 
     deployment = read_deployment(policy, model=model, embedder=embedder, context_tokens=context_tokens)
-    if deployment.remark:
-        typer.echo(deployment.remark, err=True)
     async with deployed_store(deployment, store, base_url=None) as memories:
         server = mcp_server(memories.memory(user), context_tokens=deployment.context_tokens)
+        if deployment.remark:
+            typer.echo(deployment.remark, err=True)
         await server.run_stdio_async()

@@ -114,13 +114,12 @@ async def _memory(
     from ...policies.lm.secrets import without_login
 
     deployment, behind = read_deployment(policy, **given), url_of(upstream)
-    if deployment.remark:
-        typer.echo(deployment.remark, err=True)
     async with deployed_store(deployment, store, base_url=behind) as memories:
         tokens, most = deployment.context_tokens, (place.most_requests, place.most_bytes)
         async with proxying(Proxied(memories, behind, tokens, user, *most), host=place.host, port=place.port) as url:
             whose = f"{USER_HEADER} says whose a call is" + (f", {user} without it" if user else "")
-            yield f"memory is served at {url}, in front of {without_login(behind)} ({whose}; Ctrl-C ends it)"
+            line = f"memory is served at {url}, in front of {without_login(behind)} ({whose}; Ctrl-C ends it)"
+            yield "\n".join(filter(None, (line, deployment.remark)))
 
 
 def _interrupted() -> asyncio.Event:

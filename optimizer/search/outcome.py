@@ -249,7 +249,11 @@ def holds_run(folder: Path) -> bool:
 
 def check_no_run(folder: Path) -> None:
     """Raise ConfigError where a folder is a run's, whose files another command would write over."""
-    if holds_run(folder):
+    try:
+        there = holds_run(folder)
+    except ConfigError:  # its config.yaml is another program's
+        there = False
+    if there:
         raise ConfigError(f"{folder}: is a run's folder, whose files this would write over: choose another --out")
 
 

@@ -202,7 +202,8 @@ def render_report(outcome: Outcome) -> str:
 
 def _lacking(rows: Mapping[str, Summary]) -> dict[str, bool | list[str]]:
     """Return what the sealed test does not tell of the two policies: all of one, or the groups that one has lost."""
-    groups = {group for name in (SEED, EVOLVED) if name in rows for group in rows[name].by_group}
+    both = [rows[name] for name in (SEED, EVOLVED) if name in rows]
+    groups = {group for row in both for group in (*row.by_group, *row.failures)}
     lacking = {name: sorted(groups - rows[name].by_group.keys()) if name in rows else True for name in (SEED, EVOLVED)}
     return {name: lacks for name, lacks in lacking.items() if lacks}
 
@@ -301,7 +302,9 @@ def _end_of(trial: Trial, trials: tuple[Trial, ...]) -> str:
     twins = [twin for twin in trials if twin.policy == trial.policy]
     if any(twin.accepted for twin in twins):
         return accepted
-    return looked_at if any(twin.look for twin in twins) else led if any(twin.ahead for twin in twins) else lost
+    if any(twin.look for twin in twins):
+        return looked_at
+    return led if any(twin.ahead or twin.led for twin in twins) else lost
 
 
 def _proposers(trials: tuple[Trial, ...]) -> dict[str, list[int]]:

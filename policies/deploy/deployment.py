@@ -59,10 +59,11 @@ class Deployment:
 
     @property
     def remark(self) -> str:
-        """What to know of who writes: that it is no real model; empty where it is one."""
-        if self.model is None or not model_named(self.model).stand_in:
+        """What to know of who writes: that it is no real model; empty where it is one, or where none writes."""
+        name, asks = self.model, "write" in self.policy.prompt_kinds or self.policy.backend is not None
+        if name is None or not asks or not _named(lambda: model_named(name), "--model").stand_in:
             return ""
-        return f"memories are written by the {self.model} model, on this machine: name another with --model openai:NAME"
+        return f"memories are written by the {name} model, on this machine: name another with --model openai:NAME"
 
     def open_model(self, base_url: str | None = None) -> LanguageModel:
         """Make the model that writes. Raises DeploymentError when nothing says which, and LanguageModelError."""

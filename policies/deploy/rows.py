@@ -41,7 +41,7 @@ class Saved(NamedTuple):
     version: int
     """Another number after every change."""
     memory: str
-    """JSON, as ``dump_memory`` writes it."""
+    """JSON, as ``dump_memory`` writes it; empty as long as nothing came of the first write of a new user."""
 
 
 class Waiting(NamedTuple):
@@ -77,7 +77,9 @@ class Rows:
     def users(self) -> list[str]:
         """Return who has a memory, or messages that wait."""
         with self._reading() as database:
-            rows = database.execute("SELECT user FROM memories UNION SELECT user FROM waiting ORDER BY user")
+            rows = database.execute(
+                "SELECT user FROM memories WHERE memory <> '' UNION SELECT user FROM waiting ORDER BY user"
+            )
             return [user for (user,) in rows]
 
     def users_waiting(self) -> list[str]:
@@ -152,10 +154,11 @@ class Rows:
             return version
         return None
 
-    def take_back(self, user: str, version: int) -> None:
-        """Remove a user's memory where it still has this version."""
+    def begin(self, user: str) -> None:
+        """Note that a new user's memory is being written; where there is one already, nothing changes."""
         with self._writing() as database:
-            database.execute("DELETE FROM memories WHERE user = ? AND version = ?", (user, version))
+            text = "INSERT OR IGNORE INTO memories (version, memory, user) VALUES (?, '', ?)"
+            database.execute(text, (secrets.randbits(VERSION_BITS), user))
 
     def delete(self, user: str) -> bool:
         """Remove all of a user; tell whether there was anything."""

@@ -126,7 +126,7 @@ class MemoryStore:
             saved = self._rows.saved(user)
             vectors = KeptVectors(self._embedder, self._rows, user)
             memory = open_memory(policy, self._model, vectors)
-            if saved is not None:
+            if saved is not None and saved.memory:
                 await restore_memory(memory, saved.memory, where=f"{self._rows.path}, user {user}")
             fresh = _Open(memory, saved and saved.version, vectors)
             opened = here.setdefault(place, fresh)
@@ -181,7 +181,9 @@ class UserMemory:
         Raises LanguageModelError, and Refused where the model takes other requests: the messages are not observed then.
         Where it refuses the next ones too, the buffer is at fault: it is dropped, and the log says so.
         """
-        async with (await self._opened()).changing, self._begun():
+        async with (await self._opened()).changing:
+            if (await self._opened()).version is None:  # so that a user who is deleted meanwhile is told from a new one
+                self._rows.begin(self.user)
             events = await self._catch_up()
             while (await self._opened()).version is not None:
                 if (new := await self._written(messages, waiting=None)) is not None:
@@ -283,22 +285,6 @@ class UserMemory:
             yield opened
         except MemoryFault:
             self.store._read_again(self.user, self._key)
-            raise
-
-    @asynccontextmanager
-    async def _begun(self) -> AsyncIterator[None]:
-        """Have a memory of a new user in the file, an empty one at first; it goes where nothing else comes of it.
-
-        So a user who is deleted meanwhile can be told from a new one.
-        """
-        opened = await self._opened()
-        began = opened.version is None and await self._saved(opened, opened.memory, None)
-        empty = opened.version
-        try:
-            yield
-        except BaseException:
-            if began and empty is not None:
-                self._rows.take_back(self.user, empty)
             raise
 
     async def _catch_up(self) -> list[MemoryEvent]:

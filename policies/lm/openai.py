@@ -7,7 +7,7 @@ import base64
 import logging
 import math
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -32,6 +32,7 @@ from .base import (
     most_input_tokens,
     to_json,
 )
+from .budget import BudgetExhausted
 from .cache import Cache, cache_key
 from .completions import is_cut, said_in, tokens_in, tokens_of, whole
 from .endpoint import Endpoint
@@ -238,13 +239,19 @@ class OpenAIEmbedder(_OpenAI):
         known = {key: answer for key in set(keys) if (answer := cache.get(key)) is not None}
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         cost: float | None = 0.0
+        too_much = None
         if missing and bill is not None:
-            await bill.reserve()  # a call that waits for a text of this one may have what this one waits for
+            try:
+                await bill.reserve()  # a call that waits for a text of this one may have what this one waits for
+            except BudgetExhausted as error:
+                too_much = error
         async with AsyncExitStack() as stack:
             for key in sorted(missing):  # in one order, so that no two calls wait for each other
                 await stack.enter_async_context(self._locks.setdefault(key, asyncio.Lock()))
             known |= {key: answer for key in missing if (answer := cache.get(key)) is not None}
             new = {key: text for key, text in missing.items() if key not in known}
+            if new and too_much is not None:
+                raise too_much
             if new:
                 reply = await self._ask(list(new.values()), bill)
                 cost = None if reply.usage is None else reply.usage.cost_usd
@@ -265,7 +272,8 @@ class OpenAIEmbedder(_OpenAI):
             return await in_batches(texts, lambda batch: self._ask_in_parts(batch, bill, parts), most=self._most_texts)
         except LanguageModelError:
             if parts.answered and bill is not None:  # the server bills these, and the call as a whole has no answer
-                await bill.unanswered()
+                with suppress(BudgetExhausted):  # that is for the next call to say
+                    await bill.unanswered()
             raise
 
     async def _ask_in_parts(self, texts: Sequence[str], bill: Bill | None, parts: _Parts) -> Embedding:

@@ -337,8 +337,8 @@ class Rig:
         assert self.limits.calls is None or len(self.pupil.requests) <= self.limits.calls
 
     @staticmethod
-    def _lost_most(scores: Mapping[str, float], others: Mapping[str, float]) -> bool:
-        known = {user for user, score in others.items() if score == score}
+    def _lost_most(scores: Mapping[str, float], before: Sequence[Trial]) -> bool:
+        known = {user for trial in before for user, score in trial.train.items() if not math.isnan(score)}
         return 2 * sum(math.isnan(scores.get(user, math.nan)) for user in known) > len(known)
 
     def _deserves(self, trial: Trial, before: Sequence[Trial]) -> tuple[Any, bool]:
@@ -346,7 +346,7 @@ class Rig:
         parent, first, best = before[trial.parent or 0], leader(before), [t for t in before if t.accepted][-1]
         last = trial.kind == "last_look"
         better = paired_difference(trial.train, parent.train).mean > 0 and trial.score > first.score
-        lost = any(self._lost_most(trial.train, other.train) for other in (parent, first))
+        lost = self._lost_most(trial.train, before)
         leads = trial.finished_race and better and not trial.over and not lost
         assert trial.ahead == leads
         assert trial.led == (leads and promising(trial.train, first.train))

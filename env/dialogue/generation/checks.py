@@ -228,8 +228,8 @@ def giveaways(text: str, values: Sequence[str]) -> list[str]:
 def _is_telling(value: str) -> bool:
     if _has_no_spaces(value):
         return len(value) >= SHORTEST_GIVEAWAY
-    words = r"[A-Za-z0-9]+" if value.isascii() else r"[^\s_-]+"
-    return len(re.findall(words, value)) > 1
+    letters = "".join(character for character in value if not unicodedata.category(character).startswith("M"))
+    return len(re.findall(r"[^\W_]+", letters)) > 1
 
 
 def _stands_in(value: str, text: str) -> bool:

@@ -201,12 +201,29 @@ def test_a_reply_as_short_as_another_one_hides_no_message_of_a_run_that_is_missi
     assert [text for _, text in said(logged(tmp_path, first, third)[0])] == [*talk, "Rome."]
 
 
+def test_a_run_that_is_missing_brings_nothing_back_of_the_later_ones(tmp_path: Path) -> None:
+    """All replies are alike, and each question comes with what was looked up for it."""
+    rows, talk = list[Any](), list[dict[str, str]]()
+    for number in range(12):
+        question, reply = {"role": "user", "content": f"Question {number}?"}, {"role": "assistant", "content": "Noted."}
+        asked = {"role": "user", "content": f"Context. {question['content']}"}
+        outputs = {"choices": [{"message": reply}]}
+        at = f"2024-01-{number + 1:02}"
+        rows += [run(f"r{number}", {"messages": [*talk, asked]}, outputs, at=at)] if number != 2 else []
+        talk += [question, reply]
+    texts = [text for _, text in said(logged(tmp_path, *rows)[0])]
+    assert len(texts) == 24
+    assert [text for text in texts if "Question 2?" in text] == ["Question 2?"]
+
+
 def test_a_request_that_was_kept_with_its_reply_has_both(tmp_path: Path) -> None:
     """OpenAI's stored completions."""
     asked, replied = {"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Yo."}
     for messages in ([asked], [asked, replied]):
         row = {"messages": messages, "choices": [{"message": replied}]}
         assert said(logged(tmp_path, row)[0]) == [("user", "Hi."), ("assistant", "Yo.")]
+    alike = {"messages": [asked], "choices": [{"message": replied | {"content": "Hi."}}]}
+    assert said(logged(tmp_path, alike)[0]) == [("user", "Hi."), ("assistant", "Hi.")]
 
 
 def test_a_run_without_a_message_is_left_out_by_its_line(tmp_path: Path) -> None:

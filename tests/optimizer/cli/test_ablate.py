@@ -109,6 +109,12 @@ def test_a_run_s_files_are_not_written_over(cli: Cli, ablation: Path, finished: 
     assert (finished / "report.html").read_bytes() == report
 
 
+def test_another_program_s_folder_is_no_run_s(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "config.yaml").write_text("model: {name: resnet}\n", encoding="utf-8")
+    cli("evaluate", "native", "--data", "generated:1@77", "--no-window", "--out", tmp_path / "out").succeeded()
+
+
 def test_what_was_stopped_goes_on(cli: Cli, ablation: Path) -> None:
     settings = ["--set", "baselines=[]", "--seeds", "1", "--out", "out"]
     told = cli("ablate", ablation, *settings, "--json").succeeded().json

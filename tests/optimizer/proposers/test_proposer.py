@@ -277,6 +277,15 @@ def winners(trials: Sequence[Trial]) -> dict[int, int]:
     return {number: len(users) for number, users in users_won(raced(trials)).items()}
 
 
+def test_a_trial_that_lacks_most_users_that_anyone_has_a_score_for_does_not_lead(bench: Any) -> None:
+    def trial(number: int, known: int) -> Any:
+        return bench.trial(number, train={f"train{i}": 0.1 * number if i < known else math.nan for i in range(8)})
+
+    trials = [trial(0, 8), trial(1, 4), trial(2, 2), trial(3, 1)]
+    assert leader(trials).number == 1, "each has half of the users of the one before"
+    assert leader([*trials, trial(4, 8)]).number == 4
+
+
 def test_parents_are_best_for_some_user_and_the_leader_counts_for_all(bench: Any) -> None:
     kit = bench.kit
     trials = [

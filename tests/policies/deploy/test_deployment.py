@@ -99,3 +99,13 @@ def test_a_model_that_nothing_names_or_nobody_has_is_an_option_to_give() -> None
     with pytest.raises(DeploymentError, match="--embedder: 'elephant' is no embedder"):
         read_deployment("awe", embedder="elephant").open_embedder()
     assert read_deployment("awe", model="embedded").open_model("http://localhost:1/v1").name == "embedded"
+
+
+@pytest.mark.parametrize(
+    ("policy", "model", "told"),
+    [("awi", "embedded", True), ("rag", "embedded", False), ("awi", "openai:m", False), ("awi", None, False)],
+)
+def test_it_is_said_where_the_embedded_model_writes(policy: str, model: str | None, told: bool) -> None:
+    deployment = Deployment(load_policy(policy), model=model)
+    assert bool(deployment.remark) is told
+    assert not told or "written by the embedded model" in deployment.remark

@@ -104,6 +104,25 @@ async def test_a_first_write_that_fails_leaves_nobody_behind(store: MemoryStore,
     assert [item.text for item in await ann.listing()] == ["The user said heron-2."]
 
 
+async def test_the_first_messages_of_a_new_user_are_not_lost_where_another_s_write_fails(
+    store: MemoryStore, ann: UserMemory, model: Gated, tmp_path: Path
+) -> None:
+    """Two processes observe the same new user's messages at once."""
+    other_model = Gated()
+    with MemoryStore(tmp_path / "users.db", store.policy, other_model, LexicalEmbedder()) as other:
+        model.failures = 1
+        failing = asyncio.create_task(ann.observe(said("I saw heron-1.")))
+        writing = asyncio.create_task(other.memory("ann").observe(said("I saw robin-1.")))
+        await model.asked.wait()
+        await other_model.asked.wait()
+        model.gate.set()
+        with pytest.raises(LanguageModelError, match="it is down"):
+            await failing
+        other_model.gate.set()
+        assert await writing
+    assert [item.text for item in await ann.listing()] == ["The user said robin-1."]
+
+
 async def test_what_is_forgotten_between_two_tries_to_write_it_stays_forgotten(
     store: MemoryStore, ann: UserMemory, model: Gated, tmp_path: Path
 ) -> None:

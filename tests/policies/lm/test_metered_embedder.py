@@ -102,5 +102,5 @@ async def test_calls_that_share_texts_do_not_wait_for_each_other_at_the_end_of_a
         ends = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), PATIENCE_SECONDS)
         await embedder.aclose()
     await before.aclose()
-    assert [isinstance(end, Embedding) for end in ends[:2]] == [True, True]
+    assert [isinstance(end, Embedding) for end in ends] == [True, True, True], "what is on its way needs no reserve"
     assert budget.charged <= 3

@@ -291,6 +291,8 @@ def test_a_message_may_tell_twice_when_it_need_not_be_once() -> None:
         ("Дважды в день.", "дважды_в_день", True),
         ("हिन्दी में बोलो।", "हिन्दी", False),
         ("re\u0301sume\u0301", "re\u0301sume\u0301", False),
+        ("Ost/Süd liegt gut.", "Ost/Süd", True),
+        ("Das kostet 5 €.", "5 €", False),
         ("吃twice daily的药", "twice_daily", True),
         ("A.*b", ".*", False),
         ("say (not any) now", "(not any)", True),
