@@ -58,7 +58,6 @@ def evaluate_command(
     from ...policies.lm.providers import model_named
     from ..config import ConfigError
     from ..models import embedder_remark, open_models
-    from ..search.outcome import check_no_run
     from ..stores import Tracking
     from ..views.table import heading, kinds_table, number, over_window, print_table, say, score_table
     from ..workers import open_pool, runner_of
@@ -68,6 +67,8 @@ def evaluate_command(
     kind, settings = track_and_settings(config, **given, context_tokens=context_tokens)
     policies = policies_named([policy], settings, window=window)
     if out is not None:
+        from ..search.outcome import check_no_run  # imported late: Optuna takes a while
+
         check_no_run(out)
     if export is not None and not isinstance(kind, DialogueTrack):
         raise ConfigError(f"--export: AMemGym's files are of the dialogue track, not of {kind.name}")
