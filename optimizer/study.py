@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -216,20 +216,19 @@ def leader(trials: Sequence[Trial]) -> Trial:
 
     One that lacks most of the users that any trial has a score for does not lead.
     """
-    asked = known_to_any(trial.train for trial in trials)
-    whole = [trial for trial in able(trials) if trial == trials[0] or not lacks_most(trial.train, asked)]
-    return reduce(lambda first, trial: trial if beats(trial, first) else first, whole)
+    users, candidates = scored_users(trial.train for trial in trials), able(trials)
+    whole = [trial for trial in candidates if not lacks_most(trial.train, users)]
+    return reduce(lambda first, trial: trial if beats(trial, first) else first, whole, candidates[0])
 
 
-def known_to_any(scores: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Return a score of each user that has one anywhere."""
-    return {user: score for each in scores for user, score in each.items() if not math.isnan(score)}
+def scored_users(scores: Iterable[Mapping[str, float]]) -> set[str]:
+    """Return the users who have a score anywhere."""
+    return {user for each in scores for user, score in each.items() if not math.isnan(score)}
 
 
-def lacks_most(scores: Mapping[str, float], others: Mapping[str, float]) -> bool:
-    """Tell whether more than half of the users with a score in ``others`` have none here: the rest tell little."""
-    known = [user for user, score in others.items() if not math.isnan(score)]
-    return 2 * sum(math.isnan(scores.get(user, math.nan)) for user in known) > len(known)
+def lacks_most(scores: Mapping[str, float], users: Set[str]) -> bool:
+    """Tell whether more than half of these users have no score: the others would tell little."""
+    return 2 * sum(math.isnan(scores.get(user, math.nan)) for user in users) > len(users)
 
 
 def beats(trial: Trial, other: Trial) -> bool:

@@ -100,12 +100,11 @@ def _of_conversation(row: Mapping[str, Any], number: int, where: str, omissions:
 
 def _replied(row: Mapping[str, Any]) -> list[Any]:
     """Return the reply to a row's messages, where the row is a request with its reply."""
-    match row:
-        case {"messages": [*_, dict(last)], "choices": [{"message": dict(message)}, *_]}:
-            is_there = (last.get("role"), last.get("content")) == ("assistant", message.get("content"))
-            return [] if is_there else [message]
-        case {"choices": [{"message": dict(message)}, *_]}:
-            return [message]
+    match row.get("choices"):
+        case [{"message": dict(message)}, *_]:
+            reply = {"role": "assistant", **message}
+            told = [(last.get("role"), last.get("content")) for last in row["messages"][-1:] if isinstance(last, dict)]
+            return [] if (reply["role"], reply.get("content")) in told else [reply]
     return []
 
 

@@ -16,7 +16,7 @@ from ..looks import Look
 from ..proposers.mix import edits_in, propose
 from ..proposers.numbers import distributions
 from ..proposers.proposer import Candidate, Proposer
-from ..study import Decision, Kind, Study, Trial, beats, known_to_any, lacks_most, leader
+from ..study import Decision, Kind, Study, Trial, beats, lacks_most, leader, scored_users
 from .acceptance import level, look, over_limits, promising
 from .arena import Arena, Race, Validation, difference_text, failures_text, mean_scores
 from .finalists import finalists, is_sure, over_all
@@ -310,7 +310,7 @@ class Loop:
             after = f"{len(scores)} train {noun}s" + (f" and {stages} of {whole} {stage_noun}s" if stages else "")
             after += ", outrun by others" if race.outrun else ""
             return f"left after {after}: {ahead}{against}{failed}"
-        if lacks_most(race.scores, known_to_any(trial.train for trial in self.study.trials)):
+        if lacks_most(race.scores, scored_users(trial.train for trial in self.study.trials)):
             return f"most of its users have no score{failed}"
         if not gain.mean > 0:  # also when there is nothing to compare
             return f"no better: {against}{failed}"
@@ -324,9 +324,8 @@ class Loop:
         validation = await self.arena.validate(policy, best)
         trial, seen = self._seen(trial, validation, last=last, level=level(self.study.trials, last=last))
         gain = f"{difference_text(seen.over_best.gain)} over trial {best.number} on validation"
-        asked = validation.scores.keys() | validation.failures
-        known = known_to_any(trial.validation for trial in self.study.trials)
-        if lacks_most(validation.scores, {user: known[user] for user in asked if user in known}):
+        asked = validation.scores.keys() | validation.failures.keys()
+        if lacks_most(validation.scores, asked & scored_users(trial.validation for trial in self.study.trials)):
             reason = f"most of its users have no score{failures_text(validation.failures)}"
         elif not validation.finished:
             reason = f"no better on the first {len(validation.scores)} {self.arena.track.noun}s"
