@@ -185,13 +185,13 @@ class Labeller:
             told = await self._reader.from_messages(fact, [evicted])
             lost = await self._lost(fact, after) if told == "yes" else self._lost_for_certain(fact, after)
             sentence = await self._sentence(fact, evicted)
-            return FactLabel(key=key, topic=fact.topic, lost=lost, message=message, sentence=sentence)
+            return FactLabel(key=key, fact=fact.id, topic=fact.topic, lost=lost, message=message, sentence=sentence)
         held = await self._reader.from_lines(fact, lines_with(write.change.before, state_of(fact)))
         lost = await self._lost(fact, after)
         if held == "no" or (held == "unsure" and lost is None):
             return None
         place = await self._line(fact, write)
-        return FactLabel(key=key, topic=fact.topic, lost=lost if held == "yes" else None, line=place)
+        return FactLabel(key=key, fact=fact.id, topic=fact.topic, lost=lost if held == "yes" else None, line=place)
 
     async def _lost(self, fact: Fact, after: Sequence[str]) -> bool | None:
         return {"yes": False, "no": True, "unsure": None}[await self._reader.from_lines(fact, after)]

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from ....data.task import Check, Fact, Task
 from ...episode import Mark
 from ..evaluation.metrics import bootstrap_samples, interval
-from ..rows.row import Row
+from ..rows.row import FactLabel, Row
+from .reading import state_of
 
 RIGHT_FROM = 0.5
 """Score from which on an answer counts as right; most tracks give 0 or 1."""
@@ -49,7 +50,7 @@ def answers_after(task: Task, rows: Sequence[Row], marks: Sequence[Mark]) -> Ite
     """
     for mark in marks:
         check = task.checks[mark.check]
-        lost = [_lost(task.facts[need], check, rows) for need in check.needs]
+        lost = [_lost(task, task.facts[need], check, rows) for need in check.needs]
         if (True in lost or None not in lost) and not math.isnan(mark.score):
             yield Outcome(task.group, True in lost, mark.score < RIGHT_FROM)
 
@@ -62,21 +63,28 @@ def facts_after(task: Task, rows: Sequence[Row], marks: Sequence[Mark]) -> Itera
     for mark in marks:
         check = task.checks[mark.check]
         for need in check.needs:
-            lost, known = _lost(task.facts[need], check, rows), mark.recalled.get(need)
+            lost, known = _lost(task, task.facts[need], check, rows), mark.recalled.get(need)
             if lost is not None and known is not None:
                 yield Outcome(task.group, lost, not known)
 
 
-def _lost(fact: Fact, check: Check, rows: Sequence[Row]) -> bool | None:
+def _lost(task: Task, fact: Fact, check: Check, rows: Sequence[Row]) -> bool | None:
     """Return whether the newest write since a fact was told, and before a check, lost it; None where no label tells."""
     labels = (
         label.lost
         for row in reversed(rows)
         if fact.since <= row.stage <= check.stage
         for label in row.facts
-        if label.key == fact.key and label.lost is not None
+        if _is_of(label, fact, task) and label.lost is not None
     )
     return next(labels, None)
+
+
+def _is_of(label: FactLabel, fact: Fact, task: Task) -> bool:
+    """Tell whether a label is of a fact, and of no other value of its key, as far as the label says."""
+    if label.fact is None:
+        return label.key == fact.key
+    return state_of(task.facts[label.fact]) == state_of(fact)
 
 
 def validity(outcomes: Sequence[Outcome]) -> Validity | None:

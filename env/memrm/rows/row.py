@@ -44,6 +44,8 @@ class FactLabel(Record):
 
     key: str
     """What the fact is about."""
+    fact: str | None = None
+    """The fact's id within the task; None in rows that do not name it."""
     topic: str
     lost: bool | None
     """Whether the new memory does not tell it; None where that is not known."""

@@ -4,17 +4,21 @@ Invariants:
 
 1. The ratio is that of the two shares, and its interval holds it where groups are alike.
 2. A check counts after a loss of any of its facts, or where all of them are known to be kept.
+3. A label of another value of the same key tells nothing of a fact.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from functools import cached_property
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import toy
+from mnemotune.data.task import Check, Fact
 from mnemotune.env.episode import Mark
 from mnemotune.env.memrm.collection.validity import Outcome, answers_after, facts_after, validity
 from mnemotune.env.memrm.rows.row import FactLabel, Row
@@ -93,3 +97,28 @@ def test_a_check_without_a_score_and_a_fact_that_was_not_asked_for_are_left_out(
     assert list(facts_after(TASK, rows, [unscored])) == []
     known = Mark(check.id, "", 1.0, recalled=dict.fromkeys(check.needs, True))
     assert set(facts_after(TASK, rows, [known])) == {Outcome("writer", True, False)}
+
+
+class Moved(toy.Letters):
+    """A lantern that is carried from the attic to the cellar and back, and then asked for."""
+
+    @cached_property
+    def facts(self) -> Mapping[str, Fact]:
+        places = enumerate(("attic", "cellar", "attic"))
+        return {f"{s}": Fact(f"{s}", "lantern", "things", f"The lantern is in the {place}.", s) for s, place in places}
+
+    @cached_property
+    def checks(self) -> Mapping[str, Check]:
+        return {"2.lantern": Check("2.lantern", "lantern", 2, ("2",), 0.25, "Where is the lantern?")}
+
+
+@pytest.mark.parametrize(("named", "lost"), [("0", True), ("1", False), ("2", True), (None, True)])
+def test_a_label_of_another_value_tells_nothing_of_a_fact_invariant_3(named: str | None, lost: bool) -> None:
+    """The attic of the first letter is the state of the third; rows that name no fact are taken by their key."""
+    told = row(2, ("lantern", False))
+    later = row(2)
+    later.facts.append(FactLabel(key="lantern", fact=named, topic="things", lost=True))
+    known = Mark("2.lantern", "", 1.0, recalled={"2": True})
+    moved = Moved("moved", "writer", 3)
+    assert list(facts_after(moved, [told, later], [known])) == [Outcome("writer", lost, False)]
+    assert list(answers_after(moved, [told, later], [known])) == [Outcome("writer", lost, False)]
