@@ -355,4 +355,4 @@ def _evolves_info_types(evolution: Any) -> bool:
     if evolution is None:
         return False
     targets = _given(evolution, "targets")
-    return targets is None or "info_types" in targets
+    return targets is None or (isinstance(targets, Collection) and "info_types" in targets)

@@ -21,11 +21,12 @@ class ReplyError(ValueError):
     """A reply is not what the prompt asked for; the message says why."""
 
 
-def read_json_object(text: str, *, partial: bool = False) -> dict[str, Any]:
+def read_json_object(text: str, *, whole_from: int | None = None) -> dict[str, Any]:
     """Return the JSON object in a reply: the whole of it, fenced, or the last one in the text.
 
-    With ``partial``, an object that breaks off is read as far as it is whole. Raises ReplyError when there is none, or
-    the reply is too long to be one.
+    With ``whole_from``, an object that breaks off is read too, without the last thing in it that stands so many
+    brackets deep, from 1 on, and breaks off itself. Raises ReplyError when there is none, or the reply is too long to
+    be one.
     """
     if len(text) > LONGEST_REPLY:
         raise ReplyError(f"the reply has {len(text):,} characters")
@@ -34,15 +35,40 @@ def read_json_object(text: str, *, partial: bool = False) -> dict[str, Any]:
     whole = next((value for value in values if isinstance(value, dict)), None)
     if whole is not None:
         return whole
-    begun = _begun(text) if partial else None
+    begun = None if whole_from is None else _begun(text, whole_from)
     if begun:
         return begun
     if values:
         raise ReplyError(f"the reply is a JSON {type(values[0]).__name__}, not an object")
-    objects = [value for _, value in json_values(text, r"(?=\{)") if isinstance(value, dict)]
+    objects = _objects(text)
     if not objects:
         raise ReplyError("the reply holds no JSON object")
     return objects[-1]
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    """Return the objects in a text; none from within one that begins a line, and is no JSON: they are parts of it."""
+    objects, decoder, brace = list[dict[str, Any]](), json.JSONDecoder(strict=False), text.find("{")
+    while brace >= 0:
+        try:
+            value, end = decoder.raw_decode(text, brace)
+            objects.append(value)
+        except (ValueError, RecursionError):
+            begins = not text[text.rfind("\n", 0, brace) + 1 : brace].strip()
+            doubled = text.startswith("{", brace + 1)
+            end = _end_of_brackets(text, brace) if begins and not doubled else brace + 1
+        brace = text.find("{", end)
+    return objects
+
+
+def _end_of_brackets(text: str, begin: int) -> int:
+    """Return where the bracket that opens at ``begin`` is closed; the end of the text where it is not."""
+    depth = 0
+    for part in _STRING_OR_BRACKET.finditer(text, begin):
+        depth += (part[0] in "[{") - (part[0] in "]}")
+        if not depth:
+            return part.end()
+    return len(text)
 
 
 def _fenced(text: str) -> list[str]:
@@ -55,31 +81,31 @@ def _values(*texts: str) -> Iterator[Any]:
     """Yield the values of the texts that are JSON."""
     for text in texts:
         with suppress(ValueError, RecursionError):
-            yield json.loads(text)
+            yield json.loads(text, strict=False)
 
 
-def _begun(text: str) -> dict[str, Any] | None:
+def _begun(text: str, depth: int) -> dict[str, Any] | None:
     """Return what is whole in the object that begins with the first brace; None where it does not break off."""
     _, brace, rest = text.partition("{")
     with suppress(ValueError, RecursionError):
-        json.JSONDecoder().raw_decode(brace + rest)
+        json.JSONDecoder(strict=False).raw_decode(brace + rest)
         return None
     with suppress(ValueError):
-        known = _without_half_item(brace + rest).rstrip("0123456789.eE+-")  # a number may have more digits
+        known = _without_half_item(brace + rest, depth).rstrip("0123456789.eE+-")  # a number may have more digits
         value = from_json(known, allow_partial=True)
         return value if isinstance(value, dict) else None
     return None
 
 
-def _without_half_item(text: str) -> str:
-    """Return an object that breaks off, without the last item of a list in it where that item breaks off itself."""
+def _without_half_item(text: str, depth: int) -> str:
+    """Return an object that breaks off, without what is so many brackets deep in it and breaks off itself."""
     opened: list[int] = []
     for part in _STRING_OR_BRACKET.finditer(text):
         if part[0] in "[{":
             opened.append(part.start())
         elif part[0] in "]}" and opened:
             opened.pop()
-    return text[: opened[2]] if len(opened) > 2 and text[opened[1]] == "[" else text
+    return text[: opened[depth]] if len(opened) > depth else text
 
 
 def json_values(text: str, opening: str) -> Iterator[tuple[str, Any]]:
@@ -87,7 +113,7 @@ def json_values(text: str, opening: str) -> Iterator[tuple[str, Any]]:
 
     What stands inside a value that was yielded is not yielded by itself.
     """
-    decoder, position = json.JSONDecoder(), 0
+    decoder, position = json.JSONDecoder(strict=False), 0
     for match in re.finditer(opening, text, re.MULTILINE):
         if match.end() < position:
             continue

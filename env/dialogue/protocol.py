@@ -159,7 +159,7 @@ def gold_choice(question: Question, state: Mapping[str, str], *, compat: Compat 
 def read_object(reply: str, compat: Compat, *, partial: bool = False) -> dict[str, Any]:
     """Return the JSON object in a reply, as ``read_json_object`` has it. Raises ReplyError when there is none."""
     if "strict_replies" not in compat:
-        return read_json_object(reply, partial=partial)
+        return read_json_object(reply, whole_from=2 if partial else None)
     value = parse_strictly(reply)
     if isinstance(value, dict):
         return value

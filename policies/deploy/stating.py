@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 
 from ..memory.protocol import Memory
 from ..text import stems
 
 _LABEL = re.compile(r"^[^:\n]{1,60}: ")
+_SIGNED = re.compile(r"\w+[+#]+")
+"""Words whose signs belong to them, such as C++ and C#."""
 
 
 def stating(fact: str) -> Callable[[str], bool]:
-    """Return what tells whether a text states a fact: it has all words of the fact that carry meaning.
+    """Return what tells whether a text states a fact: it has all words and pictures of the fact that carry meaning.
 
     Neither endings nor the order count. So does a note that was cut short: its words, but for a label, are those with
     which the fact begins, and more than half of them. A fact without such words is stated where it stands letter by
@@ -23,9 +26,14 @@ def stating(fact: str) -> Callable[[str], bool]:
     if not letters:
         raise ValueError("the fact to forget is empty")
 
+    signs = [*_SIGNED.findall(letters), *(sign for sign in letters if unicodedata.category(sign) == "So")]
+
     def states(text: str) -> bool:
+        said = " ".join(text.casefold().split())
         if not wanted:
-            return letters in " ".join(text.casefold().split())
+            return letters in said
+        if not all(sign in said for sign in signs):
+            return False
         note = stems(_LABEL.sub("", text))
         return wanted <= {*stems(text)} or (words[: len(note)] == note and 2 * len(note) > len(words))
 

@@ -117,7 +117,7 @@ class Endpoint:
 
         async def sent_ping() -> None:
             """Ask for next to nothing; all pings of a call together count as one attempt without an answer."""
-            await self._attempt(path, ping, role, lambda reply: reply, bill_ping)
+            await self._attempt(path, ping, role, _answer, bill_ping)
             await bill_ping()
 
         async with self._turn(role, bill):
@@ -140,7 +140,7 @@ class Endpoint:
         unanswered = _unanswered(bill)
 
         async def sent_ping() -> None:
-            await self._attempt(path, ping, role, lambda reply: reply, unanswered)
+            await self._attempt(path, ping, role, _answer, unanswered)
 
         async with self._turn(role, bill):
             reply = await self._insist(lambda: self._begun(path, body(), role, unanswered), ping=sent_ping)
@@ -299,7 +299,7 @@ class Endpoint:
         what = f"status {status}: {self._shown(message)}; {advice}"
         made_no_json = re.search(MADE_NO_JSON, text) is not None
         if (made_no_json or status in (408, 409, 429) or status >= 500) and not spent:
-            retry_after = retry_after_seconds(headers.get("Retry-After", ""), self._clock.now())
+            retry_after = retry_after_seconds(headers, self._clock.now())
             if self._outages.too_long(retry_after or 0.0):
                 seconds = self.config.longest_outage_seconds
                 why = f"the server asks to wait {retry_after:.0f} s, and longest_outage_seconds is {seconds:.0f}"
@@ -351,6 +351,18 @@ class Endpoint:
             return problem.retry_after
         backoff = min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** (failures - 1))
         return backoff * (1.0 - self._clock.chance() / 2.0)
+
+
+def _answer(reply: object) -> object:
+    """Return a reply that answers: a gateway may also say, with status 200, that its model is still to come.
+
+    Raises ValueError for one without choices, or vectors.
+    """
+    if isinstance(reply, dict) and any(
+        isinstance(reply.get(name), list) and reply[name] for name in ("choices", "data")
+    ):
+        return reply
+    raise ValueError("the reply holds neither choices nor vectors")
 
 
 def _unanswered(bill: Bill | None) -> Callable[[], Awaitable[None]]:

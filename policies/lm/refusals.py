@@ -96,16 +96,24 @@ def advice_for(status: int, message: str) -> str:
     }.get(status, "the server does not take this request: check the model's name and extra_body")
 
 
-def retry_after_seconds(value: str, now: datetime) -> float | None:
-    """Read a Retry-After header, in seconds or as an HTTP date (RFC 9110, 10.2.3); None where it says nothing."""
+def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | None:
+    """Read a Retry-After header, in seconds or as an HTTP date (RFC 9110, 10.2.3); None where it says nothing.
+
+    A date is counted from the server's own clock where the headers tell it, else from ``now``.
+    """
+    value = headers.get("Retry-After", "")
     if re.fullmatch(r"\s*[0-9]+(\.[0-9]*)?\s*", value):
         return float(value)
+    until, sent = _date(value), _date(headers.get("Date", ""))
+    return None if until is None else max(0.0, (until - (sent or now)).total_seconds())
+
+
+def _date(value: str) -> datetime | None:
     try:
-        until = parsedate_to_datetime(value)
+        date = parsedate_to_datetime(value)
     except (ValueError, OverflowError):
         return None
-    until = until if until.tzinfo else until.replace(tzinfo=UTC)
-    return max(0.0, (until - now).total_seconds())
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
 def excerpt(text: str) -> str:

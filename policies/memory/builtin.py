@@ -37,6 +37,7 @@ class BuiltinMemory:
         self._shown: tuple[tuple[object, ...], Context] | None = None
         """What was shown last, and what it came from: questions that follow each other mostly bring back the same."""
         self._changing = PerLoop(asyncio.Lock)
+        self._times_forgotten = 0
 
     async def observe(self, messages: Sequence[Message]) -> list[MemoryEvent]:
         """Take in messages that were exchanged; return the writes that this set off, none or one."""
@@ -51,20 +52,27 @@ class BuiltinMemory:
 
     async def context(self, query: str, *, tokens: int | None) -> Context:
         """Return the memories that come back for ``query`` and the buffer, as far as they fit into ``tokens``."""
-        policy, state = self.policy, self._state
-        best: Sequence[int] = ()
-        if policy.prompts.reply is not None:
-            best = range(len(state.entries))[::-1]
-            if policy.top_k is not None:
-                best = await self._found(query, state, policy.top_k)
+        policy, state, best = await self._brought_back(query)
         source, last = (state, policy, tuple(best), tokens), self._shown
         if last is not None and last[0] == source:
             return last[1]
         everything = self._everything(policy, state, best)
         shown = within(everything, tokens, buffer_share=policy.buffer_share / 100)
-        if state is self._state:  # else something was forgotten meanwhile, perhaps
+        if state is self._state:  # else it was shown for the last time
             self._shown = source, shown
         return shown
+
+    async def _brought_back(self, query: str) -> tuple[MemoryPolicy, MemoryState, Sequence[int]]:
+        """Return the state, and the places of what comes back for a query; nothing that was forgotten meanwhile."""
+        while True:
+            policy, state, before = self.policy, self._state, self._times_forgotten
+            best: Sequence[int] = ()
+            if policy.prompts.reply is not None:
+                best = range(len(state.entries))[::-1]
+                if policy.top_k is not None:
+                    best = await self._found(query, state, policy.top_k)
+            if before == self._times_forgotten:
+                return policy, state, best
 
     def _everything(self, policy: MemoryPolicy, state: MemoryState, best: Sequence[int]) -> Context:
         """Return the buffer and the memories at some places, however much that is."""
@@ -121,6 +129,7 @@ class BuiltinMemory:
             start, buffer = _without(state.start, what), _without(state.buffer, what)
             self._index.forget(lambda line: line in gone or what(line))
             self._shown = None
+            self._times_forgotten += 1
             self._state = replace(state, start=start, buffer=buffer, entries=entries, _known=((), ()))
             return _size(state) - _size(self._state)
 
@@ -162,6 +171,7 @@ class BuiltinMemory:
             self._state = after
             return []
         self._state, event = await self._written(after, evicted)
+        self._index.shrink(self._state.lines)
         return [event]
 
     def _without_memories(self) -> MemoryState:

@@ -92,14 +92,16 @@ class EpisodeMemory(TypedMemory):
 def _staying(writing: Writing, parts: Sequence[Episode]) -> tuple[Message, ...]:
     """Return the messages of the last episode, which stay in the buffer, with all of a tool call.
 
-    There are none where it is the only one, or where nothing would leave the buffer.
+    There are none where it is the only one, where nothing would leave the buffer, or where that would be full at once.
     """
     if len(parts) < 2:
         return ()
     evicted, last = writing.evicted, len(parts[-1].messages)
     first = [place for place, message in enumerate(evicted) if writing.hears(message)][-last]
     ends = accumulate(len(unit) for unit in units_of(evicted))
-    return evicted[max((end for end in ends if end <= first), default=len(evicted)) :]
+    staying = evicted[max((end for end in ends if end <= first), default=len(evicted)) :]
+    full = (writing.policy.update_every or 0) + (writing.policy.buffer_size or 0)
+    return staying if len(staying) + len(writing.state.buffer) < full else ()
 
 
 def _form(count: int) -> ReplyForm:

@@ -123,13 +123,15 @@ async def _linked(writing: Writing, near: Sequence[Note], new: Sequence[Note]) -
     )
     links: list[list[int]] = [[] for _ in new]
     for step in _steps(reply, "links"):
-        place = known_id(step.get("note"), {*range(1, len(new) + 1)}) - 1
-        others = step.get("to")
-        links[place] += [known_id(other, {*known}) for other in (others if isinstance(others, list) else [others])]
+        with writing.forgiving():
+            place = known_id(step.get("note"), {*range(1, len(new) + 1)}) - 1
+            others = step.get("to") or []
+            links[place] += [known_id(other, {*known}) for other in (others if isinstance(others, list) else [others])]
     changed: dict[int, Note] = {}
     for step in _steps(reply, "changes"):
-        note = known[known_id(step.get("id"), {*known})]
-        changed[note.id] = _described(changed.get(note.id, note), step)
+        with writing.forgiving():
+            note = known[known_id(step.get("id"), {*known})]
+            changed[note.id] = _described(changed.get(note.id, note), step)
     return changed, [replace(note, links=tuple(dict.fromkeys(to))) for note, to in zip(new, links, strict=True)]
 
 

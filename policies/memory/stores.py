@@ -19,6 +19,8 @@ Matrix = NDArray[np.float64]
 T = TypeVar("T")
 
 ROWS_A_BLOCK = 32
+SPARE_ROWS = 1024
+"""Vectors that may lie beside twice those of a memory's texts: to embed a text again costs a call."""
 CANDIDATES = 2
 """Where likeness among the texts counts, it is looked at among so many times the texts that are wanted."""
 ROWS_A_THREAD = 16
@@ -135,6 +137,11 @@ class VectorIndex:
         self._forgotten: list[Callable[[str], bool]] = []
         """What was forgotten during those: they may have its texts still."""
 
+    @property
+    def size(self) -> int:
+        """How many vectors there are."""
+        return len(self._rows)
+
     async def search(
         self, queries: Sequence[str], texts: Sequence[str], top_k: int, ranking: Ranking = BY_SIMILARITY
     ) -> list[list[int]]:
@@ -158,7 +165,19 @@ class VectorIndex:
         """Drop each text of which ``what`` is true, and its vector; one that is searched again is embedded again."""
         if self._searches:
             self._forgotten.append(what)
-        for text in [text for text in self._rows if what(text)]:
+        self._drop([text for text in self._rows if what(text)])
+
+    def shrink(self, texts: Sequence[str]) -> None:
+        """Drop the vectors of all but some texts, where they have become many: of what was overwritten.
+
+        One that is searched again is embedded again.
+        """
+        if self.size > 2 * len(texts) + SPARE_ROWS:
+            kept = frozenset(texts)
+            self._drop([text for text in self._rows if text not in kept])
+
+    def _drop(self, texts: Sequence[str]) -> None:
+        for text in texts:
             row = self._rows.pop(text)
             block, place = divmod(row, ROWS_A_BLOCK)
             self._blocks[block][place] = 0.0

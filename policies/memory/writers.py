@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,8 @@ MERGE_NEIGHBOURS = 5
 PROFILE = ReplyForm.of("profile", mapping(TEXT))
 FACTS = ReplyForm.of("facts", record(facts=items(TEXT)))
 SUMMARY = ReplyForm.of("summary", record(summary=TEXT))
+WHOLE_FROM = {PROFILE.name: 1, FACTS.name: 2}
+"""Forms of which a reply that breaks off is read, and how deep what has to be whole stands in it."""
 
 
 async def write(
@@ -79,7 +82,7 @@ class Writing:
         """Return the reply; of notes and facts that break off what is whole, for the rest may still be told."""
         completion = await self.model.complete(Request((Message("user", prompt),), role="write", form=form))
         self.raw.append(completion.text)
-        return read_json_object(completion.text, partial=form.name in (PROFILE.name, FACTS.name))
+        return read_json_object(completion.text, whole_from=WHOLE_FROM.get(form.name))
 
     def prompt(self, memories: Mapping[str, str], **others: str) -> str:
         """Return the write prompt, with what is heard, the memories that it is to show, and what ``others`` say."""
@@ -102,29 +105,34 @@ async def _profile(writing: Writing) -> MemoryState:
     by_first_write = sorted(writing.state.entries, key=lambda entry: entry.id)
     labels = writing.policy.write.labels
     form = PROFILE if labels is None else ReplyForm.of("profile", some_of(**dict.fromkeys(labels, TEXT)))
-    reply = await writing.ask(writing.prompt({entry.label: entry.text for entry in by_first_write}), form)
-    new = {as_text(label): as_text(value) for label, value in reply.items() if value is not None}
+    reply = await writing.ask(writing.prompt({_name(entry): entry.text for entry in by_first_write}), form)
+    new = {as_text(name): as_text(value) for name, value in reply.items() if value is not None}
     return _union(writing.state, new if labels is None else _within_schema(new, labels))
+
+
+def _name(entry: Entry) -> str:
+    """Return what a profile calls an entry: one that another mode wrote has no label."""
+    return entry.label or f"memory {entry.id}"
 
 
 async def _summary(writing: Writing) -> MemoryState:
     state = writing.state
-    reply = await writing.ask(writing.prompt({"summary": "\n".join(entry.text for entry in state.entries)}), SUMMARY)
+    reply = await writing.ask(writing.prompt({"summary": "\n".join(state.lines)}), SUMMARY)
     text = as_text(reply.get("summary") or "").strip()
     if not text:
         raise ReplyError('the reply has no text "summary"')
     matters = _matters(cut_text(text, writing.policy.write.tokens * BYTES_PER_TOKEN))
-    ids = {entry.text: entry.id for entry in state.entries}
-    added = [matter for matter in matters if matter not in ids]
+    ids = dict(zip(_counted(state.lines), (entry.id for entry in state.entries), strict=True))
+    added = [matter for matter in _counted(matters) if matter not in ids]
     ids |= {matter: state.next_id + i for i, matter in enumerate(added)}
-    entries = tuple(Entry(ids[matter], matter) for matter in matters)
+    entries = tuple(Entry(ids[matter], matter[0]) for matter in _counted(matters))
     return replace(state, entries=entries, next_id=state.next_id + len(added))
 
 
 async def _facts(writing: Writing) -> MemoryState:
-    known = {str(entry.id): entry.text for entry in writing.state.entries}
+    known = {str(entry.id): entry.line for entry in writing.state.entries}
     given = await writing.ask(writing.prompt(known), FACTS)
-    facts = [as_text(fact) for fact in listed(given, "facts") if fact]
+    facts = [as_text(fact) for fact in listed(given, "facts") if fact and as_text(fact).strip()]
     return await _merge(writing, facts) if facts else writing.state
 
 
@@ -138,27 +146,39 @@ _WRITERS: Mapping[WriteMode, Writer] = {
 
 
 def _matters(text: str) -> list[str]:
-    """Return what a summary tells, each once: a line, with the indented ones below it."""
+    """Return what a summary tells: a line, with the indented ones below it."""
     matters: list[list[str]] = []
     for line in filter(str.strip, text.splitlines()):
         if matters and line[0].isspace():
             matters[-1].append(line.rstrip())
         else:
             matters.append([line.strip().removeprefix("- ")])
-    return list(dict.fromkeys("\n".join(lines) for lines in matters))
+    return ["\n".join(lines) for lines in matters]
+
+
+def _counted(texts: Sequence[str]) -> list[tuple[str, int]]:
+    """Return each text with how often it stands before: under two headings of a summary the same may be told."""
+    seen: Counter[str] = Counter()
+    counted = []
+    for text in texts:
+        counted.append((text, seen[text]))
+        seen[text] += 1
+    return counted
 
 
 def _within_schema(new: Mapping[str, str], labels: Sequence[str]) -> dict[str, str]:
     """Return what is written under the labels of a schema, however they are spelled; the rest is left out.
 
-    Raises ReplyError where nothing is left of what was written.
+    A label with nothing under it is left as it was: models fill forms in with such. Raises ReplyError where nothing is
+    left of what was written.
     """
     by_key = {label_key(label): label for label in labels}
     kept: dict[str, str] = {}
-    for name, text in new.items():
-        if (label := by_key.get(label_key(name))) is not None:
+    named = [(by_key[label_key(name)], text) for name, text in new.items() if label_key(name) in by_key]
+    for label, text in named:
+        if text.strip():
             kept[label] = f"{kept[label]}\n{text}" if label in kept else text
-    if new and not kept:
+    if new and not named:
         raise ReplyError(f"the reply writes under {', '.join(map(repr, [*new][:3]))[:80]}, outside of write.labels")
     return kept
 
@@ -173,7 +193,7 @@ async def merged(writing: Writing, facts: list[str], known: Sequence[Entry]) -> 
     """Return the state after new facts have changed the ``known`` ones, by the merge prompt where there are any."""
     if not known:
         return writing.state.with_new(facts)
-    memories = {str(entry.id): entry.text for entry in known}
+    memories = {str(entry.id): entry.line for entry in known}
     prompt = filled(writing.policy.prompts.merge, memories, facts=indented(facts))
     reply = await writing.ask(prompt, _merge_form([*memories]))
     return _apply_merge(writing.state, reply, {entry.id for entry in known})
@@ -189,11 +209,12 @@ def _merge_form(known: Sequence[str]) -> ReplyForm:
 
 def _union(state: MemoryState, new: dict[str, str]) -> MemoryState:
     """Overwrite equal labels and add new ones; what was written last comes last, in the order of first writes."""
-    ids = {entry.label: entry.id for entry in state.entries}
-    kept = [entry for entry in state.entries if entry.label not in new]
-    added = [label for label in new if label not in ids]
-    ids |= {label: state.next_id + i for i, label in enumerate(added)}
-    written = sorted((Entry(ids[label], text, label) for label, text in new.items()), key=lambda entry: entry.id)
+    before = {_name(entry): entry for entry in state.entries}
+    kept = [entry for entry in state.entries if _name(entry) not in new]
+    added = [name for name in new if name not in before]
+    entries = before | {name: Entry(state.next_id + i, "", name) for i, name in enumerate(added)}
+    changed = (Entry(entries[name].id, text, entries[name].label) for name, text in new.items())
+    written = sorted(changed, key=lambda entry: entry.id)
     return replace(state, entries=(*kept, *written), next_id=state.next_id + len(added))
 
 

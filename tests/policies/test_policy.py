@@ -238,6 +238,7 @@ def test_a_policy_that_went_through_json_is_the_same_policy(point: dict[str, Any
         ("{write: {mode: none}, prompts: {greeting: hi}}", "mine.yaml: prompts.greeting: no such"),
         ("{write: {mode: none}, prompts: [a]}", "mine.yaml: prompts: "),
         ("{write: {mode: none}, prompts: {reply: 7}}", "mine.yaml: prompts.reply: "),
+        ("{write: {mode: profile}, update_every: 2, buffer_size: 4, evolution: {targets: 1}}", "evolution.targets: "),
     ],
 )
 def test_a_field_of_the_wrong_kind_is_named(text: str, said: str) -> None:

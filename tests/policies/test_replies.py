@@ -110,11 +110,11 @@ def test_any_text_gives_an_object_or_a_reason(text: str) -> None:
     pieces=st.lists(
         st.sampled_from([*'{}[]":,\\` \n1', "```", "json", '{"a":', "null", "\\u", "\\ud800"]), max_size=40
     ),
-    partial=st.booleans(),
+    whole_from=st.sampled_from([None, 1, 2]),
 )
-def test_any_scrap_of_json_gives_an_object_or_a_reason(pieces: list[str], partial: bool) -> None:
+def test_any_scrap_of_json_gives_an_object_or_a_reason(pieces: list[str], whole_from: int | None) -> None:
     try:
-        value: Any = read_json_object("".join(pieces), partial=partial)
+        value: Any = read_json_object("".join(pieces), whole_from=whole_from)
     except ReplyError as error:
         value = {"reason": str(error)}
     assert isinstance(value, dict)
@@ -126,9 +126,9 @@ def test_an_object_comes_back_as_it_went_in_however_it_was_wrapped(
     value: dict[str, Any], indent: int | None, ascii_only: bool
 ) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
-    for partial in (False, True):
-        assert read_json_object(text, partial=partial) == value
-        assert read_json_object(f"Here you are:\n{text}\nAnything else?", partial=partial) == value
+    for whole_from in (None, 1, 2):
+        assert read_json_object(text, whole_from=whole_from) == value
+        assert read_json_object(f"Here you are:\n{text}\nAnything else?", whole_from=whole_from) == value
     if "```" not in text:
         assert read_json_object(f"```json\n{text}\n```") == value
 
@@ -136,7 +136,7 @@ def test_an_object_comes_back_as_it_went_in_however_it_was_wrapped(
 @pytest.mark.parametrize("fact", ["Prints ```{}``` first", "Serves on port ```8080```", "Has ```[1]``` cat"])
 def test_a_fence_inside_a_text_of_the_reply_is_no_reply(fact: str) -> None:
     assert read_json_object(json.dumps({"facts": ["Has a cat", fact]})) == {"facts": ["Has a cat", fact]}
-    assert read_json_object(json.dumps({"facts": [fact, "Has"]})[:-4], partial=True) == {"facts": [fact]}
+    assert read_json_object(json.dumps({"facts": [fact, "Has"]})[:-4], whole_from=2) == {"facts": [fact]}
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,28 @@ def test_a_fence_inside_a_text_of_the_reply_is_no_reply(fact: str) -> None:
     ['{"fact": "Has a dog", "importance": 0.', '{"source": "user", "relation": "is allergic to", "target": "pe', "{"],
 )
 def test_an_object_in_a_list_that_breaks_off_is_not_read(half: str) -> None:
-    assert read_json_object('{"facts": [{"fact": "Has {["}, ' + half, partial=True) == {"facts": [{"fact": "Has {["}]}
+    assert read_json_object('{"facts": [{"fact": "Has {["}, ' + half, whole_from=2) == {"facts": [{"fact": "Has {["}]}
+
+
+@pytest.mark.parametrize("half", ['["chess", "row', '{"job": "nurse", "city": "Lis', "[1, 2"])
+def test_a_value_that_breaks_off_is_not_read_where_values_have_to_be_whole(half: str) -> None:
+    text = '{"City": "Oslo", "Pets": ["dog"], "Hobbies": ' + half
+    assert read_json_object(text, whole_from=1) == {"City": "Oslo", "Pets": ["dog"]}
+
+
+@pytest.mark.parametrize("after", ["", " I hope that this helps.", "\n```"])
+def test_what_stands_inside_an_object_that_is_no_json_is_no_reply(after: str) -> None:
+    broken = '{"Job": "nurse", "Pets": {"dog": "Rex"},}'
+    for text in (broken, f"Here it is:\n{broken}", f"```json\n  {broken}"):
+        with pytest.raises(ReplyError, match="no JSON object"):
+            read_json_object(text + after)
+    assert read_json_object('{"Job": nurse, "a": {"b": 1}} or rather {"Job": "nurse"}' + after) == {"Job": "nurse"}
+
+
+def test_a_line_break_inside_a_text_is_read() -> None:
+    text = '{"City": "Rome", "Note": "first line\nsecond\tline"}'
+    assert read_json_object(text) == {"City": "Rome", "Note": "first line\nsecond\tline"}
+    assert read_json_object(f"So: {text} That is all.") == read_json_object(text)
 
 
 @settings(deadline=None)
@@ -152,19 +173,21 @@ def test_an_object_in_a_list_that_breaks_off_is_not_read(half: str) -> None:
 def test_of_an_object_that_breaks_off_only_what_is_whole_is_read(value: dict[str, Any], cut: int) -> None:
     text = json.dumps(value)[:-cut]
     with contextlib.suppress(ReplyError):
-        read = read_json_object(text, partial=True)
+        read = read_json_object(text, whole_from=2)
         assert [*read] == [*value][: len(read)]
         assert all(read[key] == value[key] for key in [*read][:-1])
 
 
-@pytest.mark.parametrize("partial", [False, True])
+@pytest.mark.parametrize("whole_from", [None, 1, 2])
 @pytest.mark.parametrize(
     ("begin", "scrap"), [("", "{"), ("", '{"a":'), ("", '{"a": ['), ("", "```{"), ("```json", "\n")]
 )
-def test_the_longest_hostile_reply_is_done_with_soon(begin: str, scrap: str, partial: bool) -> None:
+def test_the_longest_hostile_reply_is_done_with_soon(begin: str, scrap: str, whole_from: int | None) -> None:
     start = time.process_time()
     with contextlib.suppress(ReplyError):
-        assert not any(read_json_object((begin + scrap * LONGEST_REPLY)[:LONGEST_REPLY], partial=partial).values())
+        assert not any(
+            read_json_object((begin + scrap * LONGEST_REPLY)[:LONGEST_REPLY], whole_from=whole_from).values()
+        )
     assert time.process_time() - start < 10
 
 

@@ -16,6 +16,10 @@ from mnemotune.policies.deploy.stating import stating
         ("मेरा बेटा डॉक्टर है", "मेरी बेटी डॉक्टर है", False),
         ("मेरा बेटा डॉक्टर है", "user: मेरा बेटा अब डॉक्टर है", True),
         ("我住在上海,用 iPhone", "我的老板送了我一部 iPhone", False),
+        ("likes 🎸", "She likes tea", False),
+        ("likes 🎸", "She likes the 🎸 most", True),
+        ("Writes C++", "Writes C", False),
+        ("Writes C++", "user: I write C++ at work", True),
     ],
 )
 def test_words_of_other_scripts_count_too(fact: str, text: str, states: bool) -> None:

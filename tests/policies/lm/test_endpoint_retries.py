@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from mnemotune.policies.lm import (
 )
 from mnemotune.policies.lm.endpoint import MOST_OUTAGES_OF_A_CALL
 from mnemotune.policies.lm.outage import EndpointSilent
+from mnemotune.policies.lm.refusals import retry_after_seconds
 
 if TYPE_CHECKING:
     from .conftest import Connect, FakeTime, ScriptedServer
@@ -93,9 +94,30 @@ async def test_a_429_with_retry_after_waits_as_long_as_it_says(
 
 
 async def test_retry_after_may_be_a_date(server: ScriptedServer, connect: Connect, fake_time: FakeTime) -> None:
-    server.refuse(503, retry_after=format_datetime(fake_time.now + timedelta(seconds=42), usegmt=True))
+    now = datetime.now(UTC)
+    server.refuse(503, date=format_datetime(now, usegmt=True), retry_after=format_datetime(now + timedelta(seconds=42)))
     await connect().complete(REQUEST)
-    assert fake_time.slept == [42]
+    assert fake_time.slept == [42], "by the server's clock, whatever ours says"
+
+
+@pytest.mark.parametrize("ours", [timedelta(0), timedelta(hours=2), timedelta(hours=-2)])
+def test_a_date_to_wait_for_is_counted_from_the_server_s_own_clock(ours: timedelta) -> None:
+    theirs = datetime(2026, 11, 29, 12, tzinfo=UTC)
+    until = format_datetime(theirs + timedelta(seconds=2), usegmt=True)
+    headers = {"Date": format_datetime(theirs, usegmt=True), "Retry-After": until}
+    assert retry_after_seconds(headers, theirs + ours) == 2
+    assert retry_after_seconds({"Retry-After": until, "Date": "today"}, theirs) == 2
+    assert retry_after_seconds({"Retry-After": "soon"}, theirs) is None
+
+
+@pytest.mark.parametrize("empty", [{"choices": []}, {"status": "starting"}, {"choices": None}])
+async def test_replies_without_a_choice_are_an_outage_while_there_are_no_others(
+    server: ScriptedServer, connect: Connect, fake_time: FakeTime, empty: dict[str, object]
+) -> None:
+    for _ in range(40):
+        server.answer(empty)
+    assert (await connect().complete(REQUEST)).text == "fine"
+    assert sum(fake_time.slept) > 60
 
 
 @pytest.mark.parametrize("said", ["0", "soon", "-5", "nan", "Thu, 01 Jan 1970 00:00:00 GMT", "Thu, 99 Xyz 2026"])

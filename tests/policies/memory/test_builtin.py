@@ -12,6 +12,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,11 +21,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemotune.policies import load_policy
-from mnemotune.policies.lm import Completion, LanguageModel, LanguageModelError, Message, Request, ToolCall, Usage
+from mnemotune.policies.lm import (
+    Completion,
+    Embedding,
+    LanguageModel,
+    LanguageModelError,
+    Message,
+    Request,
+    ToolCall,
+    Usage,
+)
 from mnemotune.policies.lm.lexical import LexicalEmbedder
 from mnemotune.policies.memory import BuiltinMemory, open_memory
 from mnemotune.policies.memory.stores import MemoryState
-from remembering import lines, observe_all, shown
+from remembering import lines, observe_all, preset, shown
 
 if TYPE_CHECKING:
     from ..conftest import MakeModel, MakePolicy, Pair
@@ -282,3 +292,43 @@ async def test_a_memory_goes_on_under_a_rewritten_policy(
     await memory.adopt(policy)
     assert memory.policy == policy
     assert (await shown(memory, "Hi"))[0].content == "Known:\n- user: I say 0.\n- assistant: You said 0."
+
+
+class Waiting(LexicalEmbedder):
+    """An embedder that answers when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open = asyncio.Event()
+        self.open.set()
+
+    async def embed(self, texts: Sequence[str]) -> Embedding:
+        await self.open.wait()
+        return await super().embed(texts)
+
+
+@pytest.mark.parametrize(
+    ("name", "reply"),
+    [
+        ("rag", {}),
+        ("a-mem", {"notes": [{"message": "1", "keywords": ["asthma"]}]}),
+        ("mem0", {"facts": [{"text": f"Ann {what}", "entities": ["Ann"]} for what in ("has asthma", "likes tea")]}),
+        ("mem0-g", {"facts": [{"source": "Ann", "relation": "has", "target": what} for what in ("asthma", "tea")]}),
+        ("letta", {"core": [{"event": event, "text": "Ann has asthma"} for event in ("APPEND", "ARCHIVE")]}),
+    ],
+)
+async def test_what_is_forgotten_while_a_context_is_under_way_is_not_in_it_invariant_5(
+    make_model: MakeModel, name: str, reply: object
+) -> None:
+    embedder = Waiting()
+    memory = open_memory(preset(name, buffer_size=2, top_k=1), make_model(json.dumps(reply)), embedder)
+    await memory.observe([Message("user", "Ann has asthma"), Message("assistant", "Ann likes tea")])
+    await memory.observe([Message("user", "Ann takes asthma spray"), Message("assistant", "Fine")])
+    await memory.context("tea", tokens=None)
+    embedder.open.clear()
+    context = asyncio.create_task(memory.context("Ann likes tea", tokens=None))
+    await asyncio.sleep(0)
+    assert await memory.forget(lambda text: "asthma" in text)
+    embedder.open.set()
+    found = await context
+    assert "asthma" not in repr([*found.items, *found.messages])

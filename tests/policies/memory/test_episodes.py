@@ -69,6 +69,25 @@ async def test_an_episode_that_may_go_on_stays_in_the_buffer(make_model: MakeMod
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize(("update_every", "last"), [(2, 1), (8, 1), (8, 6), (3, 2)])
+async def test_the_buffer_stays_as_small_as_it_is_to_be_wherever_a_talk_is_divided(
+    pair: Pair, update_every: int, last: int
+) -> None:
+    class Early(Scribe):
+        async def complete(self, request: Request) -> Completion:
+            completion, divides = await super().complete(request), '"episodes"' in request.messages[-1].content
+            early = episodes(("One", "Some talk.", last), ("Rest", "More talk.", update_every))
+            return Completion(early if divides else gap(), completion.usage)
+
+    memory = open_memory(policy(update_every=update_every, buffer_size=4), Early(), LexicalEmbedder())
+    sizes = []
+    for i in range(30):
+        await memory.observe(pair(f"Round {i}."))
+        sizes.append(len((await memory.context("", tokens=None)).messages))
+    assert max(sizes) < update_every + 4 + 2
+
+
+@pytest.mark.asyncio
 async def test_a_talk_of_one_episode_leaves_the_buffer_whole(make_model: MakeModel, pair: Pair) -> None:
     memory = open_memory(policy(), make_model(episodes(("", "A dog.", 1)), gap()), LexicalEmbedder())
     (event,) = await observe(memory, [pair("My dog."), pair("It barks.")])

@@ -159,6 +159,20 @@ async def test_a_link_to_what_was_not_shown_costs_the_links_and_no_note(make_mod
 
 
 @pytest.mark.asyncio
+async def test_a_step_of_no_use_costs_no_other_link_or_change(make_model: MakeModel, pair: Pair) -> None:
+    links = [{"note": "1", "to": ["0"]}, {"note": "2", "to": None}, {"note": "2", "to": ["9"]}]
+    reply = linked(links, [{"id": 8}, {"id": "0", "context": "A cook."}])
+    model = make_model(describe(), describe(), reply)
+    memory = open_memory(policy(update_every=2), model, LexicalEmbedder())
+    await memory.observe(pair(COOK))
+    (event,) = await memory.observe(pair(OVEN))
+    saved = json.loads(await dump_memory(memory))
+    assert event.error is not None
+    assert event.after[0] == f"user: {COOK} (A cook.)"
+    assert [entry.get("links") for entry in saved["state"]["entries"]] == [None, None, [0], None]
+
+
+@pytest.mark.asyncio
 async def test_the_embedded_model_describes_and_links_notes(pair: Pair) -> None:
     model = EmbeddedModel()
     memory = open_memory(policy(), model, LexicalEmbedder())

@@ -34,7 +34,7 @@ from mnemotune.policies.memory.saving import SavedState, state_as_json, state_of
 from mnemotune.policies.memory.stores import Entry, MemoryState
 
 if TYPE_CHECKING:
-    from ..conftest import MakePolicy
+    from ..conftest import MakeModel, MakePolicy, Pair
 
 TEXTS = st.text(max_size=12)
 CALLS = st.builds(ToolCall, TEXTS, TEXTS, TEXTS)
@@ -75,6 +75,45 @@ async def test_a_memory_goes_on_under_another_policy(make_policy: MakePolicy, tm
     await load_memory(other, file)
     assert await other.listing() == await memory.listing()
     assert len((await view(other)).contexts[1].items) == 2, "its vectors were made again"
+
+
+@pytest.mark.parametrize("mode", ["facts", "summary", "profile"])
+async def test_a_writer_of_another_mode_sees_all_that_was_saved(
+    mode: str, make_policy: MakePolicy, make_model: MakeModel, pair: Pair, tmp_path: Path
+) -> None:
+    model = make_model('{"Allergy": "peanuts", "Friend": "Ann"}')
+    memory = BuiltinMemory(make_policy("profile", buffer_size=0), model, LexicalEmbedder())
+    await memory.observe(pair("Hello."))
+    await save_memory(memory, tmp_path / "ann.json")
+    reply = {
+        "facts": '{"memory": [{"event": "UPDATE", "id": "1", "text": "Friend: Bob"}]}',
+        "summary": '{"summary": "Allergy: peanuts\\nFriend: Bob"}',
+        "profile": '{"Friend": "Bob"}',
+    }[mode]
+    replies = [reply] if mode != "facts" else ['{"facts": ["Bob is a friend"]}', reply]
+    other = make_model(*replies)
+    policy = make_policy(mode, buffer_size=0)
+    loaded = BuiltinMemory(policy, other, LexicalEmbedder())
+    await load_memory(loaded, tmp_path / "ann.json")
+    await loaded.observe(pair("Bob is my friend."))
+    assert "Allergy" in other.prompts[-1]
+    assert [item.text for item in await loaded.listing()] == ["Allergy: peanuts", "Friend: Bob"]
+
+
+async def test_facts_become_notes_without_a_label_of_a_profile(
+    make_policy: MakePolicy, make_model: MakeModel, pair: Pair, tmp_path: Path
+) -> None:
+    facts = BuiltinMemory(
+        make_policy("facts", buffer_size=0), make_model('{"facts": ["Likes tea", "Has a cat"]}'), LexicalEmbedder()
+    )
+    await facts.observe(pair("Hello."))
+    await save_memory(facts, tmp_path / "ann.json")
+    model = make_model('{"memory 1": "Has a dog", "City": "Oslo"}')
+    loaded = BuiltinMemory(make_policy("profile", buffer_size=0), model, LexicalEmbedder())
+    await load_memory(loaded, tmp_path / "ann.json")
+    await loaded.observe(pair("My cat is gone."))
+    assert "Likes tea" in model.prompts[-1]
+    assert [item.text for item in await loaded.listing()] == ["Likes tea", "Has a dog", "City: Oslo"]
 
 
 SAVED = {

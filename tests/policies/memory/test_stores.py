@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 from mnemotune.policies.lm import Embedding, Message
 from mnemotune.policies.lm.lexical import LexicalEmbedder
-from mnemotune.policies.memory.stores import ROWS_A_BLOCK, ROWS_A_THREAD, MemoryState, Ranking, VectorIndex
+from mnemotune.policies.memory.stores import ROWS_A_BLOCK, ROWS_A_THREAD, SPARE_ROWS, MemoryState, Ranking, VectorIndex
 
 if TYPE_CHECKING:
     from ..conftest import MakeEmbedder
@@ -140,6 +140,16 @@ async def test_what_is_forgotten_leaves_room_for_what_is_new(make_embedder: Make
         assert sum(trace.size for trace in _of_vectors(tracemalloc.take_snapshot())) <= ROWS_A_BLOCK * 2 * 4
     finally:
         tracemalloc.stop()
+
+
+async def test_vectors_of_what_was_overwritten_do_not_pile_up(make_embedder: MakeEmbedder) -> None:
+    names = [str(i) for i in range(2 * SPARE_ROWS)]
+    index = VectorIndex(make_embedder({name: (1.0, float(name)) for name in names} | {"q": (0.0, 1.0)}))
+    for name in names:
+        assert await best(index, "q", ["0", name], 1) == [1]
+        index.shrink(["0", name])
+    assert index.size <= SPARE_ROWS + 4
+    assert await best(index, "q", ["0", "1", names[-1]], 3) == [2, 1, 0], "what was dropped is found again"
 
 
 def _of_vectors(snapshot: tracemalloc.Snapshot) -> Sequence[tracemalloc.Statistic]:

@@ -110,6 +110,30 @@ async def test_labels_are_shown_and_asked_for_and_other_spellings_are_the_same(
     assert list(json.loads(form.schema or "")["properties"]) == LABELS
 
 
+async def test_a_label_with_nothing_under_it_keeps_what_it_has(
+    make_model: MakeModel, make_policy: MakePolicy, pair: Pair
+) -> None:
+    model = make_model(json.dumps({"done so far": "Booked."}), json.dumps({"done so far": " ", "User wishes": "Tea."}))
+    memory = open_memory(schema(make_policy), model, LexicalEmbedder())
+    await memory.observe(pair("Book it."))
+    (event,) = await memory.observe(pair("Tea."))
+    assert (event.after, event.error) == (("done so far: Booked.", "User wishes: Tea."), None)
+
+
+async def test_what_is_told_under_two_headings_is_kept_under_both(
+    make_model: MakeModel, make_policy: MakePolicy, pair: Pair
+) -> None:
+    told = "## W1\n- Paid: yes\n- shipped\n## W2\n- Paid: yes\n- open"
+    model = make_model(json.dumps({"summary": told}), json.dumps({"summary": told + "\n- late"}))
+    memory = open_memory(make_policy("summary", buffer_size=0), model, LexicalEmbedder())
+    await memory.observe(pair("Two orders."))
+    before = await memory.snapshot()
+    (event,) = await memory.observe(pair("The second is late."))
+    assert event.before == ("## W1", "Paid: yes", "shipped", "## W2", "Paid: yes", "open")
+    assert event.after == (*event.before, "late")
+    assert (await memory.snapshot()).entries[:6] == before.entries, "each keeps its id"
+
+
 async def test_two_spellings_of_a_label_in_a_reply_are_kept_together(
     make_model: MakeModel, make_policy: MakePolicy, pair: Pair
 ) -> None:

@@ -334,7 +334,7 @@ async def test_a_profile_that_breaks_off_is_read_and_a_merge_is_not(
     model = make_model(facts("Has a cat."), facts("Has a dog."), broken)
     memory = open_memory(make_policy("facts", buffer_size=0), model, LexicalEmbedder())
     _, event = await observe_all(memory, rounds(2))
-    assert (event.error, event.after) == ('the reply has no list "memory"', ("Has a cat.",))
+    assert (event.error, event.after) == ("the reply holds no JSON object", ("Has a cat.",))
 
 
 # Replies of any kind
