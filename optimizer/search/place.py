@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from filelock import FileLock, Timeout
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from ...policies.lm.postgres import Lock, Postgres, Taken
 from ..config import Config, ConfigError
@@ -17,6 +18,11 @@ from ..stores import Storage
 from ..study import StudyError
 from ..study_storage import START_ANOTHER, remedy
 
+A_LOOK_SECONDS = 1.0
+"""For which a run's start waits for its lock: who looks whether a process is at work takes it for a moment."""
+_LOOKED_AT = Retrying(
+    retry=retry_if_exception_type(Taken), stop=stop_after_delay(A_LOOK_SECONDS), wait=wait_fixed(0.1), reraise=True
+)
 TABLES = ("trials", "trial_params", "trial_user_attributes", "trial_values", "study_user_attributes", "version_info")
 """Tables that are in every study: Optuna would make missing ones anew, and forget what was in them."""
 
@@ -51,12 +57,12 @@ def alone_in(folder: Path, storage: Storage | None) -> Iterator[tuple[Lock | Non
     with ExitStack() as stack:
         lock = None
         try:
-            stack.enter_context(FileLock(folder / ".lock", timeout=0))
+            stack.enter_context(FileLock(folder / ".lock", timeout=A_LOOK_SECONDS))
             undo = stack.enter_context(ExitStack())
             before = {path for path in folder.iterdir() if had_lock or path.name != ".lock"}
             undo.callback(_remove_new, folder, before, was_there=was_there)
             if storage is not None:
-                lock = stack.enter_context(closing(Lock(storage.whole_url, lock_name(storage))))
+                lock = stack.enter_context(closing(_LOOKED_AT(Lock, storage.whole_url, lock_name(storage))))
         except (Timeout, Taken):
             raise ConfigError(f"{folder}: another process is at work on this run") from None
         yield lock, undo.pop_all

@@ -7,7 +7,6 @@ import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, aclosing, asynccontextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
-from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -24,16 +23,17 @@ from ...env.track import most_calls
 from ...env.workers import Pool
 from ...policies.deploy.deployment import deployment_settings
 from ...policies.files import dump_policy, dump_yaml
-from ...policies.lm import Budget, BudgetExhausted, Charges, Consumed, LanguageModelError, Limits, merged
+from ...policies.lm import Budget, BudgetExhausted, Charges, ChargesError, Consumed, LanguageModelError, Limits, merged
 from ..config import Config, ConfigError, Screening, dump_config, load_config
 from ..models import MeteredModels, Models, check_objective, notes, open_models, pins, price_of, priced, track_of
 from ..proposers.mix import open_proposers
 from ..proposers.proposer import Means, Proposer
-from ..study import Trial
+from ..study import StudyError, Trial
 from ..workers import open_pool, runner_of
 from .acceptance import slices_of
 from .allowance import Allowance, due_warnings, splits_of
 from .arena import Arena
+from .fixed import hold, refuse_changes, settings_of
 from .listener import Listener, Listeners, Standing
 from .loop import Loop
 from .outcome import (
@@ -56,15 +56,6 @@ from .sealed import EVOLVED, SEED, SealedTest, open_test, recorded_of, write_tes
 DEPLOYMENT_HEADER = "# The policy was searched with these settings: deploy it with the same.\n"
 TALKS = "talks"
 """The folder of the recorded talks in a run's folder."""
-FIXED = (
-    *("track", "track_options", "context_tokens"),
-    *("data", "test_data", "splits.train", "splits.validation", "splits.test", "splits.seed"),
-    *("model", "user_model", "embedder", "rounds", "templates", "compat", "seed_policy", "search.seed"),
-    "storage",
-    *("search.acceptance", "search.off_policy", "search.broad_start", "search.screening", "search.most_stored"),
-)
-"""Settings that stay when a run goes on. Otherwise users that the search has learned from could get into the sealed
-test, validation scores could be missing, or trials would be judged in two ways."""
 NOTE_EVERY_SECONDS = 1.0
 """Between two notes of what is spent; what was sent is written down at once."""
 
@@ -83,9 +74,12 @@ def evolve(config: Config, folder: Path, *, listeners: Sequence[Listener] = ()) 
         lock, begun = stack.enter_context(alone_in(folder, config.storage))
         models = stack.enter_context(open_models(config, folder=folder))
         models = models.dealt(splits.train, splits.validation, splits.test)
-        study = None if lock is None else open_study(folder, config.storage, lock=lock)  # before the config names it
+        study = (
+            open_study(folder, config.storage, lock=lock) if lock else open_study(folder)
+        )  # before a config names it
+        hold(folder, study, config)
         write_whole(folder / "config.yaml", dump_config(config))
-        outcome = Outcome(folder, config, study or open_study(folder))
+        outcome = Outcome(folder, config, study)
         charges = stack.enter_context(open_charges(outcome))
         run = _Run(outcome, splits, models, allowance, Listeners(listeners), judge, charges)
         return asyncio.run(run.go(begun))
@@ -100,11 +94,8 @@ def resume(folder: Path, *, overrides: Sequence[str] = (), listeners: Sequence[L
     config = load_config(folder / "config.yaml", overrides=overrides)
     if before.test.done and config != before.config:
         raise ConfigError(f"{folder}: this run is over, and its config stays as it is; start another run")
-    changed = [name for name in FIXED if attrgetter(name)(config) != attrgetter(name)(before.config)]
-    if config.search.aim.measure != before.config.search.aim.measure:
-        changed.append("search.objective")
-    if changed:
-        raise ConfigError(f"{folder}: a run goes on with what it began with, so {', '.join(changed)} cannot change")
+    then, now = (settings_of(each) | {"storage": each.storage} for each in (before.config, config))
+    refuse_changes(folder, then, now)
     now, then = dict(config.search), dict(before.config.search)
     changed = [f"search.{name}" for name in now if now[name] != then[name] and name != "budget"]
     if before.ended is not None and changed:
@@ -304,8 +295,8 @@ class _Run:
         phase = f"sealed test on {len(self.splits.test)} {self.track.noun}s"
         self._stand(budget=final.budget, phase=phase, planned_trials=0, calls_ahead=ahead)
 
-        def keep(so_far: SealedTest, name: str, evaluation: Evaluation) -> None:
-            if name in {SEED, EVOLVED}:
+        def keep(so_far: SealedTest, names: Sequence[str], evaluation: Evaluation) -> None:
+            for name in (name for name in names if name in {SEED, EVOLVED}):
                 write_tested(self.outcome.folder / "test" / name, evaluation, tasks, self.track)
                 self.outcome.note_slices(name, slices_of(evaluation, tasks, stage_noun=self.track.stage_noun))
             self.study.note(TEST, so_far.as_json())  # last: a policy that is noted is not played again
@@ -347,9 +338,16 @@ class _Run:
             self._warn(budget.consumed)
 
         async def keep_noting() -> None:
+            silent = False
             while True:
                 await asyncio.sleep(NOTE_EVERY_SECONDS)
-                note()
+                try:
+                    note()
+                    silent = False
+                except (StudyError, ChargesError, OSError) as error:
+                    if not silent:
+                        self.listeners.say(f"What is spent could not be noted, which is tried again: {error}")
+                    silent = True
                 self.listeners.stand(self.standing)
 
         noting = start(keep_noting())

@@ -116,13 +116,13 @@ async def open_test(
     *,
     before: SealedTest,
     done: Callable[[Episode], None],
-    keep: Callable[[SealedTest, str, Evaluation], None],
+    keep: Callable[[SealedTest, Sequence[str], Evaluation], None],
 ) -> SealedTest:
     """Evaluate every policy on the test tasks, those left out that ``before`` has; equal policies are run once.
 
-    ``done`` hears of every episode, ``keep`` of every policy's evaluation and the result so far. When the budget ends
-    the test, the policies done so far are kept and ``problem`` says why the others are missing. A row that lacks groups
-    whose episodes were lost stays open: they are played again when the test goes on.
+    ``done`` hears of every episode, ``keep`` of every evaluation, with all that its policy is called, and of the result
+    so far. When the budget ends the test, the policies done so far are kept and ``problem`` says why the others are
+    missing. A row that lacks groups whose episodes were lost stays open: they are played again when the test goes on.
     """
     noun, before = evaluator.track.noun, before.of(policies)
     # equal policies never differ by chance
@@ -135,9 +135,9 @@ async def open_test(
     try:
         for policy in dict.fromkeys(policies[name] for name in open_names):
             evaluation = await evaluator.evaluate(policy, tasks, done=done)
-            for name in (name for name in open_names if policies[name] == policy):
-                rows[name] = Summary.of(evaluation, name=name)
-                keep(SealedTest({**before.rows, **rows}), name, evaluation)
+            names = [name for name in open_names if policies[name] == policy]
+            rows |= {name: Summary.of(evaluation, name=name) for name in names}
+            keep(SealedTest({**before.rows, **rows}), names, evaluation)
             del evaluation  # its episodes would lie beside those of the next policy
     except BudgetExhausted as end:
         missing = ", ".join(name for name in policies if name not in rows)

@@ -16,11 +16,12 @@ from filelock import FileLock
 from mlflow import MlflowClient
 
 from mnemotune.env.failed_checks import CALLS
-from mnemotune.optimizer.config import Config, ConfigError, load_config
+from mnemotune.optimizer.config import Config, ConfigError, dump_config, load_config
 from mnemotune.optimizer.search import run
-from mnemotune.optimizer.search.outcome import Outcome, open_run
+from mnemotune.optimizer.search.outcome import CONSUMED, Outcome, open_run
 from mnemotune.optimizer.search.run import refresh
 from mnemotune.optimizer.search.sealed import write_tested
+from mnemotune.optimizer.study import Study, StudyError
 from mnemotune.optimizer.views.progress import INDENT
 from mnemotune.optimizer.views.report import ReportWriter
 from mnemotune.optimizer.views.tracking.tracker import Tracker
@@ -101,6 +102,43 @@ def test_only_a_run_folder_can_be_resumed(missing: str, copy: Path) -> None:
         go_on(copy)
     assert contents(copy) == before
     assert not (copy / missing).exists()
+
+
+@pytest.mark.parametrize("name", ["splits.seed", "seed_policy", "search.acceptance"])
+def test_a_config_that_was_changed_by_hand_is_refused_as_an_override_is_invariant_2(name: str, stopped: Path) -> None:
+    file = stopped / "config.yaml"
+    config = load_config(file)
+    changed = {"splits.seed": "splits.seed=9", "seed_policy": "seed_policy=native"}
+    edited = load_config(file, overrides=[changed.get(name, "search.acceptance=train")])
+    assert edited != config
+    file.write_text(dump_config(edited), encoding="utf-8")
+    before = contents(stopped)
+    with pytest.raises(ConfigError, match=rf"a run goes on with what it began with, so {name} cannot change"):
+        go_on(stopped)
+    assert contents(stopped) == before
+    file.write_text(dump_config(config), encoding="utf-8")
+    assert go_on(stopped).test.done
+
+
+def test_what_could_not_be_noted_for_a_while_is_noted_afterwards_and_said_once(
+    configured: Callable[..., Config], runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = iter([True, True])
+    note = Study.note
+
+    def unsteady(study: Study, name: str, value: Any) -> None:
+        if name == CONSUMED and next(failures, False):
+            raise StudyError("the study cannot be used (database is locked)")
+        note(study, name, value)
+
+    monkeypatch.setattr(Study, "note", unsteady)
+    monkeypatch.setattr(run, "NOTE_EVERY_SECONDS", 0.01)
+    screen = Screen()
+    outcome = go(configured(), runs / "run", screen)
+    said = [line for line in screen.getvalue().splitlines() if "could not be noted" in line]
+    assert len(said) == 1
+    assert next(failures, None) is None
+    assert outcome.consumed.calls == spent(outcome)
 
 
 def test_more_generations_can_be_asked_for_when_a_stopped_run_goes_on_invariant_1(
