@@ -30,10 +30,12 @@ def chunks(text: str, *, tokens: int = MOST_CHUNK_TOKENS) -> list[str]:
 def _parts(text: str, most: int) -> Iterator[str]:
     """Yield the lines with their ends; a line of more than ``most`` bytes in several parts."""
     for line in text.splitlines(keepends=True):
-        while len(line.encode("utf-8", "surrogatepass")) > most:
-            part = line.encode("utf-8", "surrogatepass")[:most].decode("utf-8", "ignore") or line[:1]
+        start, left = 0, line[: most + 1]  # as many characters have more bytes than a part, whatever follows
+        while len(encoded := left.encode("utf-8", "surrogatepass")) > most:
+            part = encoded[:most].decode("utf-8", "ignore") or left[:1]
             space = part.rfind(" ") + 1
             part = part[:space] if space else part
             yield part
-            line = line[len(part) :]
-        yield line
+            start += len(part)
+            left = line[start : start + most + 1]
+        yield left

@@ -32,11 +32,13 @@ _DECODER = json.JSONDecoder()
 def each_row(file: IO[str], *, at_once: int = CHARACTERS_AT_ONCE) -> Iterator[Any]:
     """Yield the rows of a JSON list one by one, so that the file may be larger than memory; else the one value.
 
-    ``at_once`` characters are read at a time. Raises ValueError when it is not JSON; the message says in which row,
-    from 0.
+    Objects one after another, such as one a line, are rows too, whatever the file's name says. ``at_once`` characters
+    are read at a time. Raises ValueError when it is not JSON; the message says in which row, from 0.
     """
     text = _Ahead(file, at_once)
-    if text.next_character() != "[":
+    if text.next_character() == "{":
+        yield from _one_after_another(text)
+    elif text.next_character() != "[":
         yield text.value()
     else:
         text.skip()
@@ -46,6 +48,17 @@ def each_row(file: IO[str], *, at_once: int = CHARACTERS_AT_ONCE) -> Iterator[An
             yield from _listed(text)
     if text.next_character():
         raise ValueError("something follows the end")
+
+
+def _one_after_another(text: _Ahead) -> Iterator[Any]:
+    yield text.value()
+    for row in count(1):
+        if text.next_character() != "{":
+            return
+        try:
+            yield text.value()
+        except ValueError as error:
+            raise ValueError(f"row {row}: {error}") from None
 
 
 def _listed(text: _Ahead) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..data.conversations.chat import By, read_histories, task_of
 from ..data.conversations.importing import Import
+from ..data.task import TaskError
 from ..data.whole_files import write_whole
 from ..env.conversations.questions import MadeQuestions, as_lines, make_questions, most_calls
 from ..policies.lm import BudgetExhausted, EndpointDown, LanguageModel, Ledger
@@ -60,7 +61,8 @@ class QuestionDelivery:
 def import_with_questions(order: QuestionOrder, coming: Import, *, tell: Tell) -> QuestionDelivery:
     """Read a chat, have questions made on it, and write both; what is paid for is kept beside the file.
 
-    Raises TaskError where nothing is left, and BudgetExhausted and EndpointDown, which say how to go on.
+    Raises TaskError where nothing is left, or other questions are where they go, which a person may have changed, and
+    BudgetExhausted and EndpointDown, which say how to go on.
     """
     histories = read_histories(order.chat, coming.omissions, by=order.by)
     tasks, parts = [task_of(history, ()) for history in histories], parts_of(coming.out)
@@ -83,9 +85,15 @@ def import_with_questions(order: QuestionOrder, coming: Import, *, tell: Tell) -
         raise EndpointDown(_stopped(error, parts, "once the endpoint answers")) from error
     for dropped in questions.dropped if not questions.count else ():
         coming.omissions.broken.append(f"a question on {dropped.group}: {dropped.reason}")
-    coming.write(task_of(history, questions.kept.get(history.group, ())) for history in histories)
     file = coming.out.with_suffix(".questions.jsonl")
-    write_whole(file, "".join(f"{to_json(line).decode()}\n" for line in as_lines(questions)))
+    text = "".join(f"{to_json(line).decode()}\n" for line in as_lines(questions))
+    if questions.count and file.exists() and file.read_bytes() != text.encode():
+        raise TaskError(
+            f"{file}: has other questions than were made now, which you may have changed: import with that file "
+            f"(--questions {file}), remove it, or write to another --out; nothing is written, and paid replies are kept"
+        )
+    coming.write(task_of(history, questions.kept.get(history.group, ())) for history in histories)
+    write_whole(file, text)
     return QuestionDelivery(questions, ledger, file)
 
 

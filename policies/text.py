@@ -38,11 +38,22 @@ STOP_WORDS = frozenset(
 @cache
 def _word(*, marked: bool) -> re.Pattern[str]:
     """Return what a word is, with the marks that belong to letters where there are any."""
-    marks = "".join(filter(is_mark, map(chr, range(0x300, 0x20000)))) if marked else ""
-    own = f"[{marks}]*" if marked else ""
+    own = _marks() if marked else ""
     letter = rf"[^\W_{_UNSPACED}]"
     letters, behind = (f"(?:{each}{own})+" if marked else f"(?:{each})+" for each in (letter, rf"(?!\d){letter}"))
     return re.compile(f"{letters}(?:'{behind})?|[{_UNSPACED}]{own}")
+
+
+@cache
+def _unspaced() -> re.Pattern[str]:
+    """Return what a word without spaces around it is, with its marks."""
+    return re.compile(f"[{_UNSPACED}]{_marks()}")
+
+
+@cache
+def _marks() -> str:
+    """Return the pattern of the marks that belong to a letter."""
+    return f"[{''.join(filter(is_mark, map(chr, range(0x300, 0x20000))))}]*"
 
 
 def is_mark(character: str) -> bool:
@@ -83,6 +94,11 @@ def words_in_order(text: str) -> list[str]:
     plain = composed(_THOUSANDS.sub("", text.lower().replace("_", " ").replace("\u2019", "'")))
     marked = not plain.isascii() and any(map(is_mark, plain))
     return _word(marked=marked).findall(plain)
+
+
+def spaced(text: str) -> str:
+    """Return a text with spaces around each Chinese or Japanese character, which is a word; other texts stay."""
+    return text if text.isascii() else _unspaced().sub(r" \g<0> ", text)
 
 
 @lru_cache(maxsize=1 << 12)

@@ -206,5 +206,7 @@ def _names_bound_by(node: ast.AST) -> Iterator[str]:
             yield name
         case ast.ExceptHandler(name=str() as name):
             yield name
+        case ast.MatchAs(name=str() as name) | ast.MatchStar(name=str() as name) | ast.MatchMapping(rest=str() as name):
+            yield name
         case ast.Import() | ast.ImportFrom():
             yield from ((alias.asname or alias.name).split(".")[0] for alias in node.names)

@@ -108,7 +108,7 @@ def _task(row: Any, where: str) -> CodeTask | str:
 def _rows(path: Path) -> Iterator[Any]:
     try:
         with path.open(encoding="utf-8-sig") as file:
-            yield from each_line(file) if path.suffix == ".jsonl" else each_row(file)
+            yield from each_line(file) if path.suffix.lower() == ".jsonl" else each_row(file)
     except UnicodeDecodeError as error:
         raise TaskError(f"{path}: is not UTF-8 text ({error})") from None
     except (ValueError, RecursionError) as error:

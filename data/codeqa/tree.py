@@ -6,6 +6,7 @@ import ast
 import sysconfig
 import tokenize
 import warnings
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,7 +48,7 @@ class SourceFile:
     scopes: tuple[tuple[int, int, str], ...]
     """First and last line, and qualified name, of each class and function; outer ones before those within them."""
 
-    @property
+    @cached_property
     def lines(self) -> list[str]:
         """Its lines as Python counts them, without their ends."""
         return self.text.split("\n")
@@ -62,17 +63,12 @@ class SourceFile:
 
     def excerpt_of(self, fact: CodeFact) -> Excerpt | None:
         """Return the excerpt in which a fact's value stands; None where it is cut."""
-        line = self.lines[fact.line - 1].encode()
-        start = self._line_starts[fact.line - 1] + len(line[: fact.columns[0]].decode())
+        first, last = self._line_starts[fact.line - 1 : fact.line + 1]
+        line = self.text[first:last].encode()
+        start = first + len(line[: fact.columns[0]].decode())
         end = start + len(line[slice(*fact.columns)].decode())
-        return next(
-            (
-                excerpt
-                for excerpt, first, last in zip(self.excerpts, self._starts, self._starts[1:], strict=False)
-                if first <= start and end <= last
-            ),
-            None,
-        )
+        place = bisect_right(self._starts, start) - 1
+        return self.excerpts[place] if end <= self._starts[place + 1] else None
 
     @cached_property
     def _pieces(self) -> list[str]:
@@ -84,10 +80,11 @@ class SourceFile:
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        return [0, *accumulate(len(line) + 1 for line in self.lines)]
+        """Where each line begins as Python counts lines, and where the next one after the last would."""
+        return [0, *accumulate(len(line) + 1 for line in self.text.split("\n"))]
 
     def _header(self, start: int) -> str:
-        line = self.text.count("\n", 0, start) + 1
+        line = bisect_right(self._line_starts, start)
         inside = [name for first, last, name in self.scopes if first < line <= last]
         header = f"# {self.path}, line {line}" + (f", in {inside[-1]}" if inside else "")
         return header.encode("utf-8", "replace")[: HEADER_TOKENS * BYTES_PER_TOKEN - 1].decode("utf-8", "ignore")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -67,7 +67,7 @@ def _with_ids_of_their_own(messages: Sequence[Logged], omissions: Omissions) -> 
     is ``line ID`` if another has that id. What has the id of another message of its conversation is left out.
     """
     given = {message.id for message in messages if message.has_id}
-    messages = [m if m.has_id or m.id not in given else replace(m, id=f"line {m.id}") for m in messages]
+    messages = [m if m.has_id else replace(m, id=_free_name(m.id, given)) for m in messages]
     users = _users_of_talks(messages)
     owners: dict[str, set[tuple[str, str]]] = {}
     for message in messages:
@@ -83,6 +83,13 @@ def _with_ids_of_their_own(messages: Sequence[Logged], omissions: Omissions) -> 
             continue
         kept.append(message)
     return kept
+
+
+def _free_name(name: str, taken: Container[str]) -> str:
+    """Return the name of what has none, from where it stands: ``12``, or ``line 12`` where something has that name."""
+    while name in taken:
+        name = f"line {name}"
+    return name
 
 
 def _users_of_talks(messages: Iterable[Logged]) -> dict[str, set[str]]:
@@ -147,29 +154,32 @@ def _parted(messages: Iterable[Logged]) -> Iterator[list[Logged]]:
 def read_questions(path: Path, histories: Iterable[History], omissions: Omissions) -> dict[str, list[Question]]:
     """Return questions of one's own by group; one that cannot be asked is left out. Raises TaskError."""
     by_group = {history.group: history for history in histories}
-    asked: dict[str, list[Question]] = {}
-    seen: dict[str, str] = {}
+    asked: dict[str, list[tuple[str, Question]]] = {}
+    given: dict[str, str] = {}
     for number, where, row in numbered_rows(path, omissions):
         try:
-            group, question = _question(row, str(number), by_group)
-            if (first := seen.setdefault(question.id, where)) != where:
+            group, question = _question(row, by_group)
+            if question.id and (first := given.setdefault(question.id, where)) != where:
                 raise ValueError(f"id: {question.id!r} is that of {first} too; ids must be distinct")
         except ValueError as error:
             omissions.leave_out(where, str(error))
         else:
-            asked.setdefault(group, []).append(question)
+            asked.setdefault(group, []).append((str(number), question))
     if not asked:
         why = f"; {omissions.broken[-1]}" if omissions.broken else ""
         raise TaskError(f"{path}: has no question that can be asked{why}")
-    return asked
+    return {
+        group: [q if q.id else replace(q, id=_free_name(number, given)) for number, q in each]
+        for group, each in asked.items()
+    }
 
 
 FIELDS = ("id", "question", "answer", "evidence", "user", "kind", "time", "after", "reworded")
 """Of a question of one's own."""
 
 
-def _question(row: Any, name: str, histories: Mapping[str, History]) -> tuple[str, Question]:
-    """Return a question, and the group that it is asked. Raises ValueError naming the field."""
+def _question(row: Any, histories: Mapping[str, History]) -> tuple[str, Question]:
+    """Return a question, its id empty where it has none, and the group that it is asked. Raises ValueError."""
     text = field_of(row, "question", str, "a text")
     if unknown := sorted(row.keys() - {*FIELDS}):
         raise ValueError(f"{unknown[0]}: is no field of a question; there are {', '.join(FIELDS)}")
@@ -191,7 +201,7 @@ def _question(row: Any, name: str, histories: Mapping[str, History]) -> tuple[st
     kind = str(row.get("kind") or ("" if answers else ABSTENTION))
     when = time_of(row, ["time"])
     reworded = str(row.get("reworded") or "")
-    name = str(row.get("id") or name)
+    name = "" if row.get("id") is None else str(row["id"])
     return history.group, Question(name, text, answers, ids if answers else (), stage, kind, when, reworded)
 
 

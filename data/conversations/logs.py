@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,19 +71,36 @@ def _messages_of(row: Any, number: int, where: str, omissions: Omissions) -> Ite
     if not isinstance(row, dict):
         raise ValueError("must be an object")
     if isinstance(row.get("mapping"), dict):
-        yield from _of_chatgpt(row, number, where, omissions)
+        yield from _with_times(_of_chatgpt(row, number, where, omissions), time_of(row, TIMES))
     elif "messages" in row:
-        yield from _of_conversation(row, number, where, omissions)
+        about = _about(row)
+        yield from _with_times(_of_conversation(row, about, number, where, omissions), time_of(about, TIMES))
     elif (message := message_of(row, About(where, str(number)), omissions)) is not None:
         yield message
 
 
-def _of_conversation(row: Mapping[str, Any], number: int, where: str, omissions: Omissions) -> Iterator[Logged]:
-    """Yield the messages of a row that has a whole conversation in ``messages``."""
+def _with_times(messages: Iterable[Logged], begun: str) -> Iterator[Logged]:
+    """Yield a conversation's messages; those before the first with a time of its own have that of the conversation.
+
+    Later ones without a time stay without: they were said after the one before, not when the conversation began.
+    """
+    for message in messages:
+        begun = "" if message.time else begun
+        yield replace(message, time=message.time or begun)
+
+
+def _about(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a row says of its conversation as a whole."""
     metadata = row.get("metadata") if isinstance(row.get("metadata"), dict) else {}
-    about = {**(metadata or {}), **{name: value for name, value in row.items() if name != "messages"}}
+    return {**(metadata or {}), **{name: value for name, value in row.items() if name != "messages"}}
+
+
+def _of_conversation(
+    row: Mapping[str, Any], about: Mapping[str, Any], number: int, where: str, omissions: Omissions
+) -> Iterator[Logged]:
+    """Yield the messages of a row that has a whole conversation in ``messages``."""
     talk = text_of(about, TALKS) or text_of(about, IDS) or f"conversation {number}"
-    time, user = time_of(about, TIMES), text_of(about, USERS)
+    user = text_of(about, USERS)
     if not isinstance(row["messages"], list):
         raise ValueError("messages: must be a list")
     for place, message in enumerate([*row["messages"], *_replied(row)]):
@@ -90,7 +108,7 @@ def _of_conversation(row: Mapping[str, Any], number: int, where: str, omissions:
         try:
             if not isinstance(message, dict):
                 raise ValueError("must be an object")
-            logged = message_of(message, About(there, f"{number}.{place}", talk, user, time), omissions)
+            logged = message_of(message, About(there, f"{number}.{place}", talk, user), omissions)
         except ValueError as error:
             omissions.leave_out(there, str(error))
         else:
@@ -112,11 +130,10 @@ def _of_chatgpt(row: Mapping[str, Any], number: int, where: str, omissions: Omis
     """Yield the messages of a conversation that ChatGPT exported: those of the branch that was shown last."""
     nodes = row["mapping"]
     talk = text_of(row, ("conversation_id", "id")) or f"conversation {number}"
-    time = time_of(row, TIMES)
     for place, (name, message) in enumerate(_branch(row, nodes)):
         there = f"{where}, message {place}"
         try:
-            logged = _of_node(message, About(there, name, talk, "user", time), omissions)
+            logged = _of_node(message, About(there, name, talk, "user"), omissions)
         except ValueError as error:
             omissions.leave_out(there, str(error))
         else:

@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - times without a zone are UTC's h
 def read_time(given: object) -> str:
     """Return a time as ISO 8601 in UTC: of ISO 8601, of seconds or milliseconds since 1970, or as benchmarks write it.
 
-    Raises ValueError.
+    It has the fraction of a second only where there is one; as texts, times are in their own order. Raises ValueError.
     """
     if isinstance(given, datetime):
         return _iso(given)
@@ -68,7 +68,8 @@ def _of_number(given: float | str) -> str:
 def _iso(moment: datetime) -> str:
     if moment.tzinfo is not None:
         moment = moment.astimezone(UTC).replace(tzinfo=None)
-    return moment.replace(microsecond=0).isoformat()
+    whole, _, fraction = moment.isoformat().partition(".")
+    return f"{whole}.{fraction.rstrip('0')}" if fraction else whole
 
 
 def is_time(time: str) -> bool:

@@ -9,7 +9,7 @@ from ...policies.forms import number_form
 from ...policies.lm import LanguageModel, Message, Request
 from ...policies.prompts import Templates, render
 from ...policies.replies import ReplyError, read_json_object
-from .scoring import NOT_SAID, is_exact
+from .scoring import NOT_SAID
 
 RIGHT, WRONG = 1, 2
 """The numbers of the verdicts in the prompt."""
@@ -26,11 +26,11 @@ async def judged(
 ) -> float:
     """Return 1 for an answer that a model finds right, 0 for another, and NaN where its verdict cannot be read.
 
-    What is exactly a right answer is not asked for.
+    What is a right answer but for case and space around it is not asked for.
     """
     if answer is None:
         return 0.0
-    if any(is_exact(answer, each) for each in right or (NOT_SAID,)):
+    if answer.strip().casefold() in (each.strip().casefold() for each in right or (NOT_SAID,)):
         return 1.0
     prompt = judge_prompt(question, answer, right, templates)
     reply = await model.complete(Request((Message("user", prompt),), role="judge", form=number_form(WRONG)))

@@ -12,7 +12,7 @@ import Stemmer
 
 from ...data.conversations.locomo import KINDS
 from ...policies.replies import ReplyError, read_json_object
-from ...policies.text import composed, is_mark, whole
+from ...policies.text import composed, is_mark, spaced, whole
 
 Rule = Literal["f1", "exact", "locomo"]
 """By what an answer is scored: the overlap of its words with those of a right answer, or being one of them, or as
@@ -67,10 +67,12 @@ def abstains(answer: str) -> bool:
 def normalised(text: str) -> str:
     """Return a text in lower case, without punctuation, articles and surplus space, much as SQuAD's evaluation has it.
 
-    What stands on either side of punctuation is two words: `mother-in-law` is `mother in law`.
+    What stands on either side of punctuation is two words: `mother-in-law` is `mother in law`; a Chinese or Japanese
+    character is one. Articles stay where there is nothing else, and punctuation where there is no word.
     """
-    words = "".join(sign if sign.isalnum() or is_mark(sign) else " " for sign in composed(text.lower()))
-    return " ".join(_ARTICLE.sub(" ", words).split())
+    words = "".join(sign if sign.isalnum() or is_mark(sign) else " " for sign in spaced(composed(text.lower())))
+    kept = _ARTICLE.sub(" ", words).split() or words.split()
+    return " ".join(kept) or text.strip().casefold()
 
 
 def is_exact(answer: str, right: str) -> bool:

@@ -26,8 +26,8 @@ MOST_IN_A_TALK = 10
 """Exchanges of a dialogue that the customer only begins."""
 MOST_CUSTOMER_CALLS = 4
 """Tools that the customer calls before an answer."""
-_NUMBER = re.compile(r"(?:0|[1-9]\d*)(?:\.\d+)?")
-"""One that is no code: those may begin with zeros."""
+_NUMBER = re.compile(r"(?<![\w.])(?<!\w-)(?<!\d[/:])(?:0|[1-9]\d*)(?:\.\d+)?(?!\d|[-/:.]\d)")
+"""One that is no code, nor part of one, of a date or of a time: codes may begin with zeros or letters."""
 DONE = "DONE"
 """What the customer says who has nothing to add."""
 

@@ -55,12 +55,14 @@ def import_command(
     from ..views.table import say
 
     wanted = _check(file, form, by, questions, with_model=model is not None or config is not None)
+    own = None if questions is None or wanted is not None else Path(questions)
+    _keep(file, own, out)
     console, coming = Console(stderr=True), Import(out, Omissions(strict=strict))
     values: dict[str, Any] = {}
     if wanted is not None:
         values = _with_made_questions(console, coming, QuestionsWanted(file, wanted, by, model, config))
-    elif questions is not None:
-        import_chat(file, Path(questions), coming, by=_by(by))
+    elif own is not None:
+        import_chat(file, own, coming, by=_by(by))
     else:
         import_benchmark("locomo" if form == "locomo" else "longmemeval", file, coming)
     lines = list(coming.omissions.lines)
@@ -139,6 +141,15 @@ def _check(file: Path, form: str, by: str, questions: str | None, *, with_model:
         if not path.is_file():
             raise typer.BadParameter(f"{path}: no such file")
     return wanted
+
+
+def _keep(chat: Path, questions: Path | None, out: Path) -> None:
+    """Refuse an ``--out`` that is one of the files that are read. Raises BadParameter."""
+    for path in (chat, *([] if questions is None else [questions])):
+        if out.exists() and out.samefile(path):
+            raise typer.BadParameter(
+                f"{out}: is read, and would be written over; name another file", param_hint="--out"
+            )
 
 
 def _summary(values: dict[str, Any]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,3 +29,12 @@ def test_a_long_line_is_cut_between_words() -> None:
 def test_a_piece_holds_a_token_or_more() -> None:
     with pytest.raises(ValueError, match="0 tokens"):
         chunks("text", tokens=0)
+
+
+def test_ten_times_as_long_a_line_takes_about_ten_times_as_long() -> None:
+    def taken(words: int) -> float:
+        began = time.process_time()
+        assert "".join(chunks("word " * words)) == "word " * words
+        return time.process_time() - began
+
+    assert taken(1_000_000) < 30 * max(taken(100_000), 0.01)

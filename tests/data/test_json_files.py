@@ -54,6 +54,11 @@ def test_rows_are_those_of_the_list_however_little_is_read_at_once(rows: list[An
     assert [*each_row(io.StringIO(json.dumps(rows, indent=indent) + "\n"), at_once=at_once)] == rows
 
 
+@given(st.lists(st.dictionaries(st.text(max_size=3), JSON, max_size=3), min_size=1, max_size=5), st.integers(1, 9))
+def test_objects_one_after_another_are_rows(rows: list[Any], at_once: int) -> None:
+    assert [*each_row(io.StringIO("".join(f"{json.dumps(row)}\n" for row in rows)), at_once=at_once)] == rows
+
+
 @pytest.mark.parametrize("value", [7, "ann", None, {"id": "ann"}])
 def test_a_value_that_is_no_list_is_the_only_row(value: Any) -> None:
     assert [*each_row(io.StringIO(json.dumps(value)), at_once=1)] == [value]
@@ -69,6 +74,9 @@ def test_a_value_that_is_no_list_is_the_only_row(value: Any) -> None:
         ('[1, {"a"', "row 1: Expecting ':'"),
         ("[1] 2", "something follows the end"),
         ("{} x", "something follows the end"),
+        ('{} {"a" 1}', "row 1: Expecting ':'"),
+        ("{}, {}", "something follows the end"),
+        ("1 {}", "something follows the end"),
     ],
 )
 @pytest.mark.parametrize("at_once", [1, 1000])

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from mnemotune.policies.lm.conformance import EmbedderConformance, Make
 from mnemotune.policies.lm.lexical import DIMENSIONS, LexicalEmbedder
-from mnemotune.policies.text import STOP_WORDS, sentences, stem, stems, words_in_order
+from mnemotune.policies.text import STOP_WORDS, sentences, spaced, stem, stems, words_in_order
 
 # Words
 
@@ -127,6 +127,11 @@ def test_a_word_said_twice_counts_more_but_not_double() -> None:
     assert once @ cat == pytest.approx(0.5**0.5, abs=1e-5)
     said = 1 + np.log(2)
     assert twice @ cat == pytest.approx(said / np.hypot(said, 1), abs=1e-5)
+
+
+@pytest.mark.parametrize("text", ["It isn't here.", "在 Berlin 的地下室", "あ\u3099か", "지하실에 있다", "ใต้ดิน"])
+def test_a_text_that_is_spaced_has_its_words_between_spaces(text: str) -> None:
+    assert spaced(text).replace(".", "").lower().split() == words_in_order(text)
 
 
 PRINT_VECTOR = """

@@ -98,6 +98,12 @@ def test_a_module_that_imports_everything_of_another_has_no_facts() -> None:
     assert facts("SIZE = 16\ntry:\n    from other import *\nexcept ImportError:\n    pass\n") == []
 
 
+@pytest.mark.parametrize("pattern", ["SIZE", "int() as SIZE", "[1, *SIZE]", '{"a": 1, **SIZE}', "Box(SIZE) | [SIZE]"])
+def test_a_name_that_a_pattern_binds_is_no_constant(pattern: str) -> None:
+    assert facts(f"SIZE = 5\nmatch argument:\n    case {pattern}:\n        pass\n") == []
+    assert len(facts("SIZE = 5\nmatch argument:\n    case sizes.SIZE | [_, *_]:\n        pass\n")) == 1
+
+
 def test_keys_are_distinct_within_the_standard_library() -> None:
     keys = [fact.key for fact in standard_library().facts]
     assert len(keys) == len(set(keys))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,15 @@ def test_columns_are_bytes_so_that_letters_beyond_ascii_move_nothing(tmp_path: P
     tree = SourceTree.read(tmp_path, name="a")
     assert [fact.value for fact in tree.facts] == ['"é"', "4711"]
     assert all(tree.excerpt_of(fact) is not None for fact in tree.facts)
+
+
+def test_ten_times_as_long_a_file_takes_about_ten_times_as_long(tmp_path: Path) -> None:
+    def taken(constants: int) -> float:
+        lines = [f"NAME_{number} = {number + 1000}" for number in range(constants)]
+        (tmp_path / "a.py").write_text("\n".join(lines), encoding="utf-8")
+        tree = SourceTree.read(tmp_path, name="a")
+        began = time.process_time()
+        assert all(fact.value in str(tree.excerpt_of(fact)) for fact in tree.facts)
+        return time.process_time() - began
+
+    assert taken(10_000) < 30 * max(taken(1_000), 0.01)

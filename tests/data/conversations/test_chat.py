@@ -9,7 +9,7 @@ import pytest
 
 from mnemotune.data.conversations.chat import By, read_histories, read_questions, task_of
 from mnemotune.data.conversations.omissions import Omissions
-from mnemotune.data.conversations.times import read_time
+from mnemotune.data.conversations.times import day_of, is_time, read_time, seconds_between
 from mnemotune.data.task import TaskError
 from talks import written
 
@@ -197,6 +197,14 @@ def test_a_conversation_with_a_memory_of_its_own_is_asked_by_its_evidence_or_its
     assert "line 3: user: say whose memory is asked" in omissions.broken[0]
 
 
+def test_questions_without_an_id_have_one_that_no_other_has(tmp_path: Path) -> None:
+    whole = {"question": "What leaks?", "answer": "the canoe", "evidence": ["c"]}
+    rows = [whole | more for more in ({"id": 0}, {"id": 1}, {"id": "4"}, {}, {"id": None}, {"id": ""})]
+    tasks, broken = asked(tmp_path, *rows)
+    assert broken == []
+    assert [question.id for question in tasks["mia"].questions] == ["0", "1", "4", "line 4", "5", "6"]
+
+
 def test_a_question_that_cannot_be_asked_is_left_out_with_its_line_and_field(tmp_path: Path) -> None:
     whole = {"question": "What leaks?", "answer": "the canoe", "evidence": ["c"]}
     rows = [
@@ -234,11 +242,26 @@ def test_a_question_that_cannot_be_asked_is_left_out_with_its_line_and_field(tmp
         ("2024-02-01T10:00:00Z", "2024-02-01T10:00:00"),
         (1_700_000_000, "2023-11-14T22:13:20"),
         (1_700_000_000_000, "2023-11-14T22:13:20"),
-        ("1700000000.25", "2023-11-14T22:13:20"),
+        ("1700000000.25", "2023-11-14T22:13:20.25"),
+        (1_700_000_000_007, "2023-11-14T22:13:20.007"),
     ],
 )
 def test_times_are_read_as_logs_write_them(given: Any, expected: str) -> None:
     assert read_time(given) == expected
+    assert day_of(expected)
+    assert is_time(expected)
+
+
+def test_times_as_texts_are_in_their_own_order() -> None:
+    ordered = [1_700_000_000, "1700000000.1", "1700000000.123456", 1_700_000_000_200, 1_700_000_001]
+    times = [read_time(given) for given in ordered]
+    assert times == sorted(times)
+    assert seconds_between(times[0], times[2]) == pytest.approx(0.123456)
+
+
+def test_messages_of_one_second_come_in_the_order_of_their_times(tmp_path: Path) -> None:
+    rows = [line(name, name, time=START + fraction) for name, fraction in (("c", 0.9), ("b", 0.25), ("a", 0))]
+    assert sessions(tmp_path, *rows)[0] == {"mia": [["a", "b", "c"]]}
 
 
 @pytest.mark.parametrize("given", ["soon", True, None, 1e300, [], "2023-13-01"])

@@ -11,6 +11,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from mnemotune.data.conversations.chat import read_histories
 from mnemotune.data.conversations.logs import read_logs
 from mnemotune.data.conversations.message import Logged
 from mnemotune.data.conversations.omissions import Omissions
@@ -91,6 +92,23 @@ def test_chatgpts_export_gives_the_branch_that_was_shown_last(tmp_path: Path) ->
     assert {(m.talk, m.user) for m in messages} == {("conv", "user")}
     assert [m.id for m in messages] == ["a", "c", "d"]
     assert (omissions.broken, sum(omissions.passed_over.values())) == ([], 2)
+
+
+def test_messages_without_a_time_stay_behind_the_one_before_whenever_the_conversation_began(tmp_path: Path) -> None:
+    begun, first, second = "2026-03-01T09:00:00", "2026-03-01T10:00:00", "2026-03-01T10:10:00"
+    given = [("Hi.", None), ("One.", first), ("Two.", None), ("Three.", second), ("Four.", None)]
+    spoken = [{"role": "user", "content": text, "time": time} for text, time in given]
+    row = {"user": "mia", "created": begun, "messages": spoken}
+    nodes = {
+        f"n{place}": node(f"n{place}", f"n{place - 1}", "user", text, create_time=time)
+        for place, (text, time) in enumerate(given)
+    }
+    exported = {"create_time": begun, "mapping": nodes}
+    for each in (row, exported):
+        messages, _ = logged(tmp_path, each)
+        assert [message.time for message in messages] == [begun, first, "", second, ""]
+        [history] = read_histories(tmp_path / "log.jsonl", Omissions())
+        assert [[u.text for u in session.utterances] for session in history.sessions] == [[text for text, _ in given]]
 
 
 ASKED, REPLIED = {"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Yo."}

@@ -80,3 +80,40 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_bytes(b"\xff\xfe\xff")
     with pytest.raises(TaskError, match=r"bad\.txt: cannot be read"):
         folder(tmp_path)
+
+
+def test_no_document_is_lost_for_its_title(tmp_path: Path) -> None:
+    titles = ("Overview", "Blue Heron", "Overview", "blue heron", "Blue Heron 1", "Who is the maintainer")
+    for number, title in enumerate(titles):
+        (tmp_path / f"{number}.md").write_text(f"# {title}\n\nThe {number}th bird stands in shallow water for hours.\n")
+    material = folder(tmp_path)
+    names = ["Overview 1", "Blue Heron", "Overview 2", "blue heron 2", "Blue Heron 1", "Who is the maintainer 1"]
+    assert [material.names[subject.name] for subject in material.subjects] == names
+    assert all(len(subject.passages) == 1 for subject in material.subjects)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Der Ofen der Hütte wurde im frühen Frühling von einem Tischler repariert.",
+        "Über die Hütte des „Alten“ weiß im ganzen Tal niemand mehr etwas zu sagen!",
+        "The cabin\u2019s heater \u2013 an old one \u2013 was repaired in the early spring\u2026",
+        "Печь в хижине ранней весной починил один старый плотник из соседней деревни.",
+        "去年早春\uff0c住在山谷另一边的老木匠修好了小屋里的暖炉\uff0c现在整个冬天屋子里都非常暖和\uff0c再也不会漏烟了。",
+        "오두막의 난로는 이른 봄에 이웃 마을에 사는 늙은 목수가 새로 고쳐서 지금은 따뜻합니다.",
+    ],
+)
+def test_sentences_of_a_document_are_prose_whatever_their_letters(tmp_path: Path, sentence: str) -> None:
+    (tmp_path / "a.md").write_text(f"# Käse und Brot\n\n{sentence}\n{sentence} no sentence\n", encoding="utf-8")
+    [subject] = folder(tmp_path).subjects
+    assert subject.passages == (sentence,)
+
+
+def test_names_beyond_ascii_are_marked(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(
+        "# Käse und Brot\n\nEs gibt seit je Ka\u0308se-und-Brot, aber keine Käse und Brote im Haus.\n", encoding="utf-8"
+    )
+    [subject] = folder(tmp_path).subjects
+    assert [renamed(passage, {subject.name: "Zorn"}) for passage in subject.passages] == [
+        "Es gibt seit je Zorn, aber keine Käse und Brote im Haus."
+    ]

@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from mnemotune.env.conversations.judge import judge_prompt, verdict_of
+from mnemotune.env.conversations.judge import WRONG, judge_prompt, judged, verdict_of
 from mnemotune.env.conversations.scoring import Rule, abstains, is_exact, read_answer, score_by_rule, token_f1
+from mnemotune.policies.lm import Completion, LanguageModel, Request, Usage
 from mnemotune.policies.prompts import Templates
 
 
@@ -21,13 +22,34 @@ from mnemotune.policies.prompts import Templates
         ("a dog", "a parrot", 0.0),
         ("पिता", "पीते", 0.0),
         ("cafe\u0301", "Café", 1.0),
-        ("the", "a", 1.0),
         ("", "parrot", 0.0),
+        ("在地下室", "地下室", 6 / 7),
+        ("地下室です。", "地下室", 3 / 4),
+        ("在 Berlin 的地下室", "地下室, Berlin", 8 / 10),
+        ("は\u3099", "ば", 1.0),
+        ("지하실에", "지하실", 0.0),
     ],
 )
 def test_f1_compares_words_without_case_punctuation_and_articles(answer: str, right: str, f1: float) -> None:
     assert token_f1(answer, right) == pytest.approx(f1)
     assert token_f1(right, answer) == pytest.approx(f1)
+    assert is_exact(answer, right) == (f1 == 1.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "right", "f1"),
+    [
+        ("A", "A.", 1.0),
+        ("the", "a", 0.0),
+        ("?", "A", 0.0),
+        ("The A", "A", 2 / 3),
+        ("++", "+ +", 0.0),
+        ("++", " ++", 1.0),
+        (":-)", "a smile", 0.0),
+    ],
+)
+def test_answers_of_articles_or_signs_alone_are_compared_as_they_are(answer: str, right: str, f1: float) -> None:
+    assert token_f1(answer, right) == pytest.approx(f1)
     assert is_exact(answer, right) == (f1 == 1.0)
 
 
@@ -138,3 +160,29 @@ def test_the_judge_sees_question_answers_and_reply() -> None:
     prompt = judge_prompt("Which pet?", "a {bird}", ("a parrot", "Figaro"), Templates.bundled())
     assert all(text in prompt for text in ("Which pet?", "a {bird}", "a parrot / Figaro"))
     assert "not mentioned" in judge_prompt("Which pet?", "a dog", (), Templates.bundled())
+
+
+class Strict(LanguageModel):
+    """Finds nothing right."""
+
+    name = "strict"
+
+    async def complete(self, request: Request) -> Completion:
+        return Completion(f'{{"answer": {WRONG}}}', Usage(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("answer", "right", "score"),
+    [
+        ("B- ", ("B+", "b-"), 1.0),
+        ("B-", ("B+",), 0.0),
+        ("C", ("C++",), 0.0),
+        ("The parrot", ("a parrot",), 0.0),
+        ("Not mentioned", (), 1.0),
+        (None, ("B-",), 0.0),
+    ],
+)
+async def test_a_model_judges_what_is_no_right_answer_word_for_word(
+    answer: str | None, right: tuple[str, ...], score: float
+) -> None:
+    assert await judged("Which?", answer, right, model=Strict(), templates=Templates.bundled()) == score

@@ -141,8 +141,6 @@ async def test_a_verdict_that_cannot_be_read_leaves_the_score_of_the_rule(tmp_pa
     track = ConversationsTrack(Templates.bundled(), judge="model")
     task = track.load(str(two_histories(tmp_path)))[0]
     check = checks_at(task, 2)[0]
-    mark = await track.judged(task, check, '{"value": "grey parrot!"}', Mumbling())
-    assert mark.score == 1.0  # the same but for an article: nobody is asked
     mumbled = await track.judged(task, check, '{"value": "a grey dog"}', Mumbling())
     assert mumbled == track.mark(task, check, '{"value": "a grey dog"}')
     assert mumbled.score == pytest.approx(2 / 4)

@@ -129,6 +129,38 @@ def test_a_model_makes_questions_which_are_checked_and_can_be_looked_through(cli
     assert tasks[0] == tasks[1]
 
 
+def test_made_questions_that_a_person_has_changed_are_kept(cli: Cli) -> None:
+    chat, _ = own_logs(3)
+    command = ("data", "import", "--from", "chat", chat, "--model", "embedded", "--out", "own.jsonl")
+    cli(*command, "--questions", "2").succeeded()
+    cli(*command, "--questions", "2").succeeded()
+    file, tasks = Path("own.questions.jsonl"), Path("own.jsonl").read_bytes()
+    changed = file.read_text(encoding="utf-8").replace("How does it go on", "Where")
+    file.write_text(changed, encoding="utf-8")
+    for wanted in ("2", "3"):
+        done = cli(*command, "--questions", wanted)
+        assert (done.code, "error: own.questions.jsonl: has other questions than were made now" in done.err) == (
+            1,
+            True,
+        )
+        assert "remove it, or write to another --out" in done.err
+    assert (file.read_text(encoding="utf-8"), Path("own.jsonl").read_bytes()) == (changed, tasks)
+    file.unlink()
+    cli(*command, "--questions", "3").succeeded()
+
+
+@pytest.mark.parametrize("out", ["chat.jsonl", "questions.jsonl", "../{here}/chat.jsonl", "linked.jsonl"])
+def test_an_import_is_not_written_over_what_it_reads(cli: Cli, out: str) -> None:
+    chat, questions = own_logs(1)
+    Path("linked.jsonl").symlink_to(questions)
+    before = Path(chat).read_bytes(), Path(questions).read_bytes()
+    where = out.format(here=Path.cwd().name)
+    done = cli("data", "import", "--from", "chat", chat, "--questions", questions, "--out", where)
+    assert (done.code, "would be written over" in " ".join(done.err.replace("│", " ").split())) == (2, True)
+    assert (Path(chat).read_bytes(), Path(questions).read_bytes()) == before
+    assert Path("linked.jsonl").is_symlink()
+
+
 def test_the_budget_of_a_generation_holds_for_questions(cli: Cli) -> None:
     chat, _ = own_logs(3)
     Path("small.yaml").write_text("model: embedded\ngeneration: {budget: {calls: 2}}\n", encoding="utf-8")

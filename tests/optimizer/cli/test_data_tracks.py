@@ -27,6 +27,14 @@ def test_tasks_in_a_file_are_those_that_were_made(cli: Cli, track: str) -> None:
     assert both[0].splitlines()[-1].endswith(f" tasks of 2 {TRACKS[track]}, no errors")
 
 
+@pytest.mark.parametrize("name", ["tasks.json", "tasks.JSONL", "tasks.txt", "tasks"])
+@pytest.mark.parametrize("track", TRACKS)
+def test_tasks_are_read_from_the_file_that_was_written_whatever_its_name(cli: Cli, track: str, name: str) -> None:
+    cli("data", "generate", "--track", track, "--data", SOURCE, "--out", name).succeeded()
+    done = cli("data", "check", name, "--track", track).succeeded()
+    assert done.out.splitlines()[-1].endswith(f" tasks of 2 {TRACKS[track]}, no errors")
+
+
 @pytest.mark.parametrize("track", EVALUATED)
 def test_tasks_in_a_file_are_answered_as_those_that_were_made(cli: Cli, track: str) -> None:
     made = ("--track", track, "--data", SOURCE)
