@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from ...data.values import Values
 from ...data.web.task import WebTask
+from ...policies.text import whole
 from ..outside import Outside, OutsideFault, OutsideSilent, Place
 from .action import ENDS, Action
 from .browser import CHROMIUM, SCREEN, Chromium, driver_error, reason_of
@@ -48,7 +49,7 @@ _POINT = """(element) => {
         hit.closest("label")?.control === element ||
         element.getRootNode().host === hit || element.shadowRoot?.contains(hit)))
       return at;
-    over = hit ? (hit.innerText ?? "").replace(/\\s+/g, " ").trim().slice(0, 60) : over;
+    over = hit ? [...(hit.innerText ?? "").replace(/\\s+/g, " ").trim()].slice(0, 60).join("") : over;
   }
   return over;
 }"""
@@ -77,7 +78,7 @@ class Verdict(Values):
     @property
     def recorded(self) -> str:
         """The verdict as JSON."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        return whole(json.dumps(asdict(self), ensure_ascii=False))
 
 
 class WebPage(Place):
@@ -224,7 +225,7 @@ class WebPage(Place):
 
     async def _selected(self, element: ElementHandle, action: Action) -> Sequence[str]:
         options = await element.evaluate(_OPTIONS)
-        place = next((place for place, option in enumerate(options) if option["text"] == action.value), None)
+        place = next((place for place, option in enumerate(options) if whole(option["text"]) == action.value), None)
         if place is None:
             return [f"{action.target} has no option {action.value!r}."]
         if options[place]["off"]:
