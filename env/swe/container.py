@@ -71,9 +71,24 @@ until now=$(date +%s) && [ "$now" ]; do :; done
 end=$((now + $1))
 while [ -z "$now" ] || [ "$now" -lt "$end" ]; do command eval 'sleep 60 & wait'; command eval 'now=$(date +%s)'; done
 """
+# What stands in a file's place goes first, whatever it is: no link is written through.
 UNPACK = f"""import base64, json, os, sys, zlib
+def is_folder(path): return os.path.isdir(path) and not os.path.islink(path)
+def make_open(folder): os.access(folder, os.R_OK | os.W_OK | os.X_OK) or os.chmod(folder, 0o755)
+def remove(path):
+    if is_folder(path):
+        make_open(path)
+        for name in os.listdir(path): remove(path + "/" + name)
+        os.rmdir(path)
+    elif os.path.lexists(path): os.unlink(path)
+make_open(".")
 for path, text in json.loads(zlib.decompress(base64.b64decode("".join(sys.argv[1:])))).items():
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    for place in [place for place, letter in enumerate(path) if letter == "/"]:
+        if not is_folder(path[:place]):
+            remove(path[:place])
+            os.mkdir(path[:place])
+        make_open(path[:place])
+    remove(path)
     with open(path, "w", encoding="utf-8", errors="surrogatepass", newline="") as file: file.write(text)
     os.utime(path, ({MADE}, {MADE}))
 """

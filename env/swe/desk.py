@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -28,6 +27,22 @@ SCRIPT = "/tmp/mnemotune_tests.sh"  # noqa: S108 - in a container
 """Where the run of the tests is written, if it is too long for one command."""
 PIECE = 19_000
 """Characters of it that one command writes: within quotes each may take five bytes."""
+
+PUT_BACK = r"""name=$(printf %s "$1" | cut -f 3-)
+folder=. rest=$name
+while chmod u+rwx "$folder"; [ "$rest" != "${rest#*/}" ]; do
+  folder=$folder/${rest%%/*} rest=${rest#*/}
+  if [ -L "$folder" ] || [ ! -d "$folder" ]; then
+    rm -f "$folder"
+    break
+  fi
+done
+[ -L "./$name" ] || chmod -R u+rwx "./$name"
+rm -rf "./$name"
+git --literal-pathspecs checkout -q "$0" -- "$name"
+"""
+"""Brings back a file as it is in the commit ``$0``, or removes it where none is; ``$1`` is how `git apply --numstat -z`
+names it: with two numbers before it. Nothing is removed through a link."""
 
 
 def course_of(task: SweTask, outside: Outside, limits: Limits | None = None) -> Course:
@@ -58,11 +73,11 @@ def run_of_tests(task: SweTask) -> str:
 
 def _with_tests(task: SweTask) -> str:
     if task.test_patch:
-        changed = dict.fromkeys(re.findall(r"^[+-]{3} [ab]/(.+?)\t?$", task.test_patch, re.MULTILINE))
         base = f"base=$(git rev-parse -q --verify {shlex.quote((task.base or 'HEAD') + '^{commit}')} || echo HEAD)"
-        back = 'git checkout -q "$base" -- "$f" 2>/dev/null || rm -f "$f"'
-        reset = f"{base}; for f in {shlex.join(changed)}; do {back}; done"
-        return f"{reset}; printf %s {shlex.quote(task.test_patch)} | git apply - && "
+        patch = f"patch() {{ printf %s {shlex.quote(task.test_patch)}; }}"
+        names = "{ patch | git apply --numstat -z; patch | git apply -R --numstat -z; } 2>/dev/null"
+        back = f'xargs -0 -n 1 sh -c {shlex.quote(PUT_BACK)} "$base" 2>/dev/null'
+        return f"{base}; {patch}; {names} | {back}; patch | git apply - && "
     named = shlex.split(task.test_command)
     kept = {path: text for path, text in task.files.items() if path in named or _is_test(PurePosixPath(path))}
     return f"{shlex.join(unpacking(kept))} && " if kept else ""

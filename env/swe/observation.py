@@ -16,18 +16,18 @@ MOST_PIECES = 12
 """Of a command."""
 KILLED = 137
 """The exit status of what was ended by the engine, or by the system for its memory."""
-UNORDERED = re.compile(r"(?:find|grep (?:-\w+ )*-\w*[rR]\w*)(?: [^|;&<>`$\n]*)?")
+UNORDERED = re.compile(r"(?=[^|;&<>`$\n]*\Z)(?:find|grep (?:-\w+ )*-[^\WrR]*[rR]\w*)(?: .*)?")
 """A command by itself whose lines come as a file system has its files."""
 ORDERED = {
     "find": re.compile(r"-(?:exec|execdir|ok|okdir|printf)"),
-    "grep": re.compile(r"-(?:\d+|[A-Za-z]*[ABCh]\d*)|--(?:(?:after-|before-)?context|no-filename)(?:=.*)?"),
+    "grep": re.compile(r"-(?:\d+|[D-Za-gi-z]*[ABCh]\w*)|--(?:(?:after-|before-)?context|no-filename)(?:=.*)?"),
 }
 """Their options with which a line means something by those around it."""
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?"
 _ZONE = r"(?: ?(?:Z|UTC|[+-]\d{2}:?\d{2}))?"
 _STEADY = (
     (re.compile(r"\bat 0x[0-9a-fA-F]{5,16}\b"), "at <address>"),
-    (re.compile(r"=+ ([^=\n]*) in \d+\.\d+s(?: \([\d:]+\))? =+"), r"== \1 in <time> =="),
+    (re.compile(r"(?<!=)=+ ([^=\n]*) in \d+\.\d+s(?: \([\d:]+\))? =+"), r"== \1 in <time> =="),
     (re.compile(r"\bin \d+\.\d+ ?(?:s|sec|seconds)\b"), "in <time>"),
     (re.compile(r"^(real|user|sys)(\s+)(?:\d+m)?\d+[.,]\d+s?$", re.MULTILINE), r"\1\2<time>"),
     (re.compile(r"\b(pid|PID|process)([ =:#]{1,2})\d+\b"), r"\1\2<number>"),

@@ -10,17 +10,24 @@ from ..outside import OutsideFault
 from .observation import KILLED
 
 # Reads, on a line: what to end with, seconds, bytes, seconds again, and a command. Runs the command for so many seconds
-# at most; so many bytes of its output are passed on. What it has started ends with it, and what does not let go of the
-# output is ended, this shell included, after the second number of seconds. Published images have their Python in conda.
+# at most; so many bytes of its output are passed on. What it has started ends with it: its own
+# group, and all that is in no group of this shell's or the container's first process. What holds on to the output all
+# the same is ended, this shell included, after the second number of seconds. Published images have Python in conda.
 SERVE = r"""exec 2>/dev/null 3>&1
 [ ! -d /opt/miniconda3/envs/testbed/bin ] || export PATH="/opt/miniconda3/envs/testbed/bin:$PATH"
+own=$(grep '^NSpgid:' "/proc/$$/status")
+first=$(grep '^NSpgid:' /proc/1/status)
+others() { [ ! "$own" ] || grep -LFx -e "$own" -e "$first" /proc/[0-9]*/status; }
 while read -r end seconds bytes last command; do
   command=$(printf %b. "$command")
   command=${command%.}
   { sleep "$last"; kill -s KILL -- -1; } </dev/null >/dev/null 3>&- &
   status=$( {
     { timeout -s KILL "$seconds" sh -c "$command" </dev/null 2>&1 3>&- 4>&- &
-      wait $!; echo $? >&4; kill -s KILL -- -$!; } | head -c "$bytes" >&3
+      wait $!; echo $? >&4; kill -s KILL -- -$!
+      while left=$(others); [ "$left" ]; do
+        for other in $left; do other=${other#/proc/}; kill -s KILL "${other%/status}"; done
+      done; } | head -c "$bytes" >&3
   } 4>&1 )
   kill -s KILL -- -1
   wait

@@ -82,9 +82,9 @@ class Chromium:
             permissions=[],
         )
         try:
-            await context.add_init_script(script("quiet"))
             await context.clock.install(time=BEGIN - timedelta(seconds=60))
             await context.clock.pause_at(BEGIN)
+            await context.add_init_script(script("quiet"))  # over what the clock has put in place
             await context.route(lambda url: not url.startswith(f"{origin}/"), lambda route: route.abort())
             await context.route_web_socket(lambda _: True, lambda socket: socket.close())
             yield await context.new_page()

@@ -16,8 +16,12 @@
   let line = [];
   let isInRow = false;
 
-  const squeeze = (text) => text.replace(/\s+/gu, " ").trim();
-  const cut = (text, most = MOST_NAME) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+  // what can be neither sent nor stored is half a character
+  const squeeze = (text) => text.replace(/\p{Surrogate}/gu, "?").replace(/\s+/gu, " ").trim();
+  const cut = (text, most = MOST_NAME) => {
+    const characters = [...text];
+    return characters.length > most ? `${characters.slice(0, most - 1).join("")}…` : text;
+  };
   const flush = () => {
     const text = squeeze(line.join(""));
     if (text) lines.push(text);

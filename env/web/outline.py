@@ -13,6 +13,7 @@ from typing import Any, Self
 from ...data.chunks import BYTES_PER_TOKEN, MOST_CHUNK_TOKENS, chunks
 from ...data.resources import resource
 from ...data.values import Values
+from ...policies.text import whole
 
 MOST_CHARACTERS = 20_000
 """Of an outline, as in MemGym."""
@@ -63,7 +64,7 @@ class Outline(Values):
     @property
     def recorded(self) -> str:
         """The outline as JSON."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        return whole(json.dumps(asdict(self), ensure_ascii=False))
 
     @property
     def heading(self) -> str:

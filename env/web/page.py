@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from ...data.values import Values
 from ...data.web.task import WebTask
+from ...policies.text import whole
 from ..outside import Outside, OutsideFault, OutsideSilent, Place
 from .action import ENDS, Action
 from .browser import CHROMIUM, SCREEN, Chromium, driver_error, reason_of
@@ -48,7 +49,7 @@ _POINT = """(element) => {
         hit.closest("label")?.control === element ||
         element.getRootNode().host === hit || element.shadowRoot?.contains(hit)))
       return at;
-    over = hit ? (hit.innerText ?? "").replace(/\\s+/g, " ").trim().slice(0, 60) : over;
+    over = hit ? [...(hit.innerText ?? "").replace(/\\s+/g, " ").trim()].slice(0, 60).join("") : over;
   }
   return over;
 }"""
@@ -77,7 +78,7 @@ class Verdict(Values):
     @property
     def recorded(self) -> str:
         """The verdict as JSON."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        return whole(json.dumps(asdict(self), ensure_ascii=False))
 
 
 class WebPage(Place):
@@ -224,7 +225,7 @@ class WebPage(Place):
 
     async def _selected(self, element: ElementHandle, action: Action) -> Sequence[str]:
         options = await element.evaluate(_OPTIONS)
-        place = next((place for place, option in enumerate(options) if option["text"] == action.value), None)
+        place = next((place for place, option in enumerate(options) if whole(option["text"]) == action.value), None)
         if place is None:
             return [f"{action.target} has no option {action.value!r}."]
         if options[place]["off"]:
@@ -243,6 +244,7 @@ class WebPage(Place):
     async def _outlined(self, notes: list[str]) -> str:
         """Wait until the page is quiet; return what it shows as JSON."""
         notes += await self._settled()
+        notes += await self._alone()
         origin = self._server.url
         seen = await self._page.evaluate(script("outline"), {"origin": origin})
         notes += self._notes
@@ -254,6 +256,14 @@ class WebPage(Place):
         before = await self._quiet()
         await self._page.context.clock.run_for(CLOCK_MS)
         return [*before, *await self._quiet()]
+
+    async def _alone(self) -> list[str]:
+        """Close the tabs that have been opened beside the page; return what to say of them."""
+        tabs = [tab for tab in self._page.context.pages if tab is not self._page]
+        for tab in tabs:
+            with suppress(driver_error()):  # it has closed itself
+                await tab.close()
+        return ["Another tab was opened, and was closed."] * len(tabs)
 
     async def _quiet(self) -> list[str]:
         """Wait until nothing is under way in the page; return what it has refused."""

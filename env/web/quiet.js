@@ -29,11 +29,26 @@
     );
     return answer;
   };
-  const { send } = XMLHttpRequest.prototype;
-  XMLHttpRequest.prototype.send = function (...body) {
-    until(new Promise((ended) => this.addEventListener("loadend", ended)));
-    return send.apply(this, body);
+  const { open, send } = XMLHttpRequest.prototype;
+  const endings = new WeakMap();
+  XMLHttpRequest.prototype.open = function (...request) {
+    endings.get(this)?.(); // what was under way is given up, and no event says so
+    return open.apply(this, request);
   };
+  XMLHttpRequest.prototype.send = function (...body) {
+    send.apply(this, body);
+    if (this.readyState === XMLHttpRequest.UNSENT || this.readyState === XMLHttpRequest.DONE) return;
+    until(
+      new Promise((ended) => {
+        endings.set(this, ended);
+        this.addEventListener("loadend", ended);
+      }),
+    );
+  };
+
+  // the clock would never get past what is repeated after no time
+  const { setInterval } = globalThis;
+  globalThis.setInterval = (task, wait, ...rest) => setInterval(task, Math.max(Number(wait) || 0, 1), ...rest);
 
   globalThis.navigation?.addEventListener("navigate", (event) => {
     const to = new URL(event.destination.url);
@@ -46,11 +61,29 @@
   });
   globalThis.navigation?.addEventListener("navigateerror", stays);
   globalThis.open = () => null;
+  const targetOf = (element) =>
+    element.getAttribute("target") ?? document.querySelector("base[target]")?.getAttribute("target");
   document.addEventListener(
     "click",
-    (event) => event.composedPath().find((part) => part.tagName === "A" && part.target)?.removeAttribute("target"),
+    (event) => {
+      const link = event.composedPath().find((part) => /^(a|area)$/i.test(part.tagName) && targetOf(part));
+      link?.setAttribute("target", "_self");
+    },
     true,
   );
+  const isFrame = (name) => [...document.getElementsByName(name)].some(({ tagName }) => tagName === "IFRAME");
+  const sendHere = (form, button) => {
+    const target = button?.getAttribute("formtarget") ?? targetOf(form);
+    if (!target || isFrame(target)) return;
+    form.setAttribute("target", "_self");
+    button?.removeAttribute("formtarget");
+  };
+  document.addEventListener("submit", ({ target, submitter }) => sendHere(target, submitter), true);
+  const { submit } = HTMLFormElement.prototype;
+  HTMLFormElement.prototype.submit = function () {
+    sendHere(this);
+    submit.call(this);
+  };
 
   document.addEventListener("readystatechange", () => {
     if (document.readyState !== "interactive") return;

@@ -18,6 +18,9 @@ from .output import print_json
 if TYPE_CHECKING:
     from ...env import Evaluation, Summary, Track
 
+LOW_CEILING = 0.5
+"""Whoever is given exactly what it needs, and scores less than that, fails at something else than memory."""
+
 
 def evaluate_command(
     policy: Annotated[str, typer.Argument(help="A preset (native, rag, awe, awi) or a policy file.")],
@@ -161,10 +164,9 @@ def _remarks(rows: Mapping[str, Summary], policy: str, *, model: str, track: Tra
             f"{longest.seconds:.1f} s of {longest.calls:,} calls, each of which needs the answer of the one before"
         )
     if summary.ceiling <= summary.floor:
-        yield (
-            f"the ceiling, {summary.ceiling:.3f}, is not above the floor, {summary.floor:.3f}: "
-            "the model fails even when it is given exactly what it needs"
-        )
+        fails = "the model fails even when it is given exactly what it needs"
+        reason = fails if summary.ceiling < LOW_CEILING else "memory is not needed here"
+        yield f"the ceiling, {summary.ceiling:.3f}, is not above the floor, {summary.floor:.3f}: {reason}"
     yield from unscored_note({summary.policy: summary}, track)
     for unread, what in (
         (summary.unparsable, "answers could not be read, and count as wrong"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from time import perf_counter
 
 import pytest
 
@@ -64,6 +66,22 @@ async def test_what_a_command_has_started_ends_with_it(say: Say) -> None:
     running = "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"
     assert "sleep" in await say(running)
     assert await say(f"{running} | grep -c 'sleep.[6]0'") == "0\n[exit status 1]"
+
+
+@pytest.mark.parametrize("made", [True, False])
+async def test_what_a_command_leaves_in_groups_of_their_own_holds_back_neither_output_nor_status(
+    opened: Engine, made: bool
+) -> None:
+    image = replace(base_image(), made=made)
+    say = (await opened.open(image, {}, replace(LIMITS, seconds=60))).act
+    apart = 'python3 -c \'import subprocess; subprocess.Popen(["sleep", "60"], start_new_session=True)\''
+    again = "import os, time; os.setsid(); [os.fork() for _ in range(3)]; time.sleep(60)"
+    begin = perf_counter()
+    assert await say(f"echo a; {apart}; exit 3") == "a\n[exit status 3]"
+    assert await say("set -m 2>/dev/null; sleep 60 & echo b") == "b"
+    assert await say(f"python3 -c '{again}' & sleep 0.3; echo c") == "c"
+    assert await say("cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c '[t]ime.sleep.60'") == "0\n[exit status 1]"
+    assert perf_counter() - begin < 30
 
 
 async def test_a_command_that_does_not_end_is_ended_and_the_next_goes_on(say: Say) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from time import perf_counter
 
 import pytest
 from hypothesis import given
@@ -58,6 +59,25 @@ def test_what_differs_from_time_to_time_is_masked_and_nothing_else(before: str, 
     assert steady(before, NOW) == after
 
 
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("cat a", "=" * 100_000),
+        ("cat a", "= in 1.1" * 12_000),
+        ("cat a", "user\n" + "\n" * 100_000),
+        ("cat a", "\x1b[" * 50_000),
+        (f"grep -{'r' * 99_000}|", ""),
+        (f"grep {'-r ' * 33_000}|", ""),
+        (f"grep -r -{'A' * 40_000}=", ""),
+    ],
+    ids=range(7),
+)
+def test_what_is_long_and_of_one_kind_is_seen_soon(command: str, output: str) -> None:
+    begin = perf_counter()
+    seen(command, output.encode(), status=0, most=1_000_000, now=NOW)
+    assert perf_counter() - begin < 4
+
+
 def test_midnight_makes_no_difference() -> None:
     late = datetime(2026, 11, 24, 23, 59, 59, tzinfo=UTC)
     assert steady("at 2026-11-25 00:00:01", late) == steady("at 2026-11-24 23:59:58", late + timedelta(seconds=5))
@@ -88,8 +108,15 @@ def test_files_come_in_one_order_where_a_command_only_lists_them() -> None:
         "grep -rn 'a -Bar' .",
     ):
         assert of(command) == "./a\n./b", command
-    for command in ("find . -name '*.py' -exec cat {} +", "grep -rn -A5 x src", "grep -rh x", "grep -r x --context=2"):
-        assert of(command) == "./b\n./a"
+    for command in (
+        "find . -name '*.py' -exec cat {} +",
+        "grep -rn -A5 x src",
+        "grep -rh x",
+        "grep -rhn x .",
+        "grep -hrn x .",
+        "grep -r x --context=2",
+    ):
+        assert of(command) == "./b\n./a", command
     assert of("find . | head") == of("grep x file") == of("find . -exec cat {} \\; ; ls") == "./b\n./a"
 
 

@@ -211,6 +211,62 @@ def test_tests_that_a_row_brings_replace_what_an_agent_has_made_of_them(task: Sw
     assert done.stdout == "more\nnew\n", "also after a commit of the agent's"
 
 
+SPOILT = (
+    "echo weak >> tests/größe.txt; echo weak >> tests/old.txt",
+    "rm tests/größe.txt; mkdir -p tests/größe.txt/sub tests/new.txt; chmod 0 tests/größe.txt/sub tests",
+    "ln -sf ../kept.txt tests/größe.txt; ln -s ../kept.txt tests/new.txt; rm tests/old.txt; git add -A",
+    "rm -r tests; echo x > tests",
+    "mv tests moved; ln -s moved tests",
+)
+
+
+@pytest.mark.parametrize("spoil", SPOILT)
+def test_tests_that_a_row_renames_or_names_in_other_letters_are_put_back_whatever_stands_there(
+    task: SweTask, tmp_path: Path, spoil: str
+) -> None:
+    who = "-c user.name=a -c user.email=a@b -c commit.gpgsign=false"
+
+    def done(command: str) -> str:
+        return subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    done("mkdir tests; echo old > tests/größe.txt; seq 9 > tests/old.txt; echo kept > kept.txt")
+    done(f"git init -q; git add -A; git {who} commit -qm before")
+    done("echo new >> tests/größe.txt; git mv tests/old.txt tests/new.txt; git add -A")
+    patch = done("git diff --cached -M; git reset -q --hard")
+    assert '"a/tests/gr\\303' in patch
+    assert "+++ b/tests/new.txt" not in patch
+    row = replace(task, test_patch=patch, test_command="cat", fail_to_pass=("tests/größe.txt",), pass_to_pass=())
+    done(spoil)
+    assert done(run_of_tests(row)) == "old\nnew\n"
+    assert done("cat tests/new.txt kept.txt; ls tests") == done(
+        "seq 9; echo kept; printf 'größe.txt\nnew.txt\n' | sort"
+    )
+
+
+FILES = {"run_tests.py": "", "tests/a/cases.py": "A\n", "tests/more.py": "B\n", "kept.py": "kept\n"}
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        "chmod a-w tests/a/cases.py; chmod -R a-w .",
+        "rm tests/more.py; mkdir -p tests/more.py/sub/sub; chmod 0 tests/more.py/sub tests/more.py",
+        "rm -r tests; echo x > tests",
+        "ln -sf ../kept.py tests/more.py; rm -r tests/a; ln -s /tmp tests/a",
+    ],
+)
+async def test_files_of_tests_are_put_back_whatever_stands_there(task: SweTask, outside: Outside, spoil: str) -> None:
+    spoilt = replace(task, files=FILES)
+    course = course_of(spoilt, outside)
+    await course.act(spoil)
+    assert await rewarded(spoilt, course) == 1
+    shown = await course.act(
+        "cat tests/a/cases.py tests/more.py kept.py; find tests /tmp -type f | sort; find . -type l"
+    )
+    assert shown == "A\nB\nkept\ntests/a/cases.py\ntests/more.py"
+    await course.aclose()
+
+
 async def test_tests_that_say_much_and_pass_are_rewarded(task: SweTask, outside: Outside) -> None:
     talkative = "print('x' * 1_200_000)\n"
     course = course_of(replace(task, files={"run_tests.py": talkative}), outside)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from browsing import app_task, needs_browser, seen
 from mnemotune.env.web.outline import MOST_CHARACTERS, MOST_PIECES, Outline
+from mnemotune.env.web.page import Verdict
 from mnemotune.policies.lm import Message
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), max_size=60).map(
@@ -135,3 +136,17 @@ def test_a_line_that_is_very_long_hides_nothing_after_it() -> None:
     outline = Outline.of({"title": "t", "path": "/", "lines": ["x" * 30_000, '[1] button "Save"']}, origin="http://a")
     assert outline.lines[1] == '[1] button "Save"'
     assert (len(outline.lines[0]), outline.more) == (4_001, 0)
+
+
+@needs_browser
+async def test_half_a_character_can_be_recorded_and_a_name_is_cut_between_two(tmp_path: Path) -> None:
+    script = "p.textContent = b.textContent = `${q.textContent} 😀`.slice(0, 3)"
+    long = "x" * 198
+    body = f"<p id=p></p><p id=q>A</p><button id=b></button><button>{long}😀tail</button><script>{script}</script>"
+    shown = await seen(app_task(tmp_path, body), 'click button "A ?"', f'click button "{long}😀…"')
+    assert [outline.notes for outline in shown] == [(), ()]
+    assert shown[0].lines == ("A ?", "A", f'[1] button "A ?" [2] button "{long}😀…"')
+    shown[0].text.encode()
+    read = Outline.read(Outline("\ud83d", "/", ("\ude00",), ("\udfff",)).recorded)
+    assert (read.title, read.lines, read.notes) == ("?", ("?",), ("?",))
+    assert Verdict.read(Verdict(0.0, "\ud83d").recorded) == Verdict(0.0, "?")

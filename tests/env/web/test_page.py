@@ -295,17 +295,68 @@ ThreadingHTTPServer(("", 0), Handler).serve_forever()
 """
 
 
+def served_task(folder: Path, body: str) -> WebTask:
+    """Write an app of one page with a server of its own, and return a task in it."""
+    task = app_task(folder, body)
+    (folder / "server.py").write_text(SERVER, encoding="utf-8")
+    return WebTask(task.id, task.group, 1, task.app, "", {}, "verify.py", (), {}, {})
+
+
 async def test_a_link_that_leads_to_no_page_leaves_the_page_as_it_is(tmp_path: Path) -> None:
-    task = app_task(tmp_path, FORM)
-    (tmp_path / "server.py").write_text(SERVER, encoding="utf-8")
+    task = served_task(tmp_path, FORM)
     (tmp_path / "data.csv").write_text("a,b\n", encoding="utf-8")
-    task = WebTask(task.id, task.group, 1, task.app, "", {}, "verify.py", (), {}, {})
     exported, nothing, typed = await seen(
         task, 'click link "Export"', 'click link "Nothing"', 'select combobox "Size": "small"'
     )
     assert exported.notes == ("/data.csv is a download, and was refused.",)
     assert nothing.notes == ()
     assert any("size small" in line for line in typed.lines), typed
+
+
+TABS = """<base target="_blank"><a href="/two.html">Link</a>
+<form action="/two.html"><button>Form</button><button formtarget="other">Button</button></form>
+<button onclick="document.forms[0].submit()">Script</button>
+<form action="/two.html" target="inner"><button>Frame</button></form><iframe name="inner" hidden></iframe>
+<button onclick="link = document.createElement('a'); link.href = '/two.html'; link.click()">Away</button>
+"""
+
+
+async def test_what_would_open_in_another_tab_opens_in_the_same_one_and_no_other_tab_stays(tmp_path: Path) -> None:
+    task = served_task(tmp_path, TABS)
+    (tmp_path / "two.html").write_text("<title>Two</title>", encoding="utf-8")
+    names = ['link "Link"', 'button "Form"', 'button "Button"', 'button "Script"']
+    shown = await seen(task, *(line for name in names for line in (f"click {name}", "goto")))
+    assert [(outline.title, outline.notes) for outline in shown] == [("Two", ()), ("Small", ())] * len(names)
+    framed, away, after = await seen(task, 'click button "Frame"', 'click button "Away"', 'scroll: "down"')
+    assert [outline.title for outline in (framed, away, after)] == ["Small"] * 3
+    assert framed.notes == ()
+    assert away.notes + after.notes == ("Another tab was opened, and was closed.",)
+
+
+@pytest.mark.parametrize("wait", ["", ", 0", ", -5", ", 'x'"])
+async def test_what_is_repeated_after_no_time_is_done_a_thousand_times_in_a_second(tmp_path: Path, wait: str) -> None:
+    body = f"<p id=p>0</p><script>setInterval((by) => (p.textContent -= -by){wait or ', undefined'}, 1)</script>"
+    first, second = await seen(app_task(tmp_path, body), "goto", 'scroll: "down"')
+    assert int(second.lines[0]) - int(first.lines[0]) == 1000
+
+
+ASKING = """<p role="status" id="said"></p><script>
+const tell = (text) => (said.textContent = text);
+const ask = (url, later = true) => { const asked = new XMLHttpRequest(); asked.open("GET", url, later); return asked; };
+const tried = (act) => { try { act(); } catch (error) { tell(error.name); } };
+</script>
+<button onclick="tried(() => ask('http://other.example/', false).send())">Refused</button>
+<button onclick="tried(() => new XMLHttpRequest().send())">Unopened</button>
+<button onclick="const x = ask('/'); x.send(); x.open('GET', '/'); tell('again')">Again</button>
+<button onclick="const x = ask('/'); x.onloadstart = () => x.abort(); x.send(); tell('given up')">Aborted</button>
+<button onclick="const x = ask('/'); x.onload = () => tell(x.status); x.send(); tried(() => x.send())">Twice</button>
+"""
+
+
+async def test_requests_that_never_tell_their_end_keep_no_page_from_rest(tmp_path: Path) -> None:
+    names = ("Refused", "Unopened", "Again", "Aborted", "Twice")
+    shown = await seen(app_task(tmp_path, ASKING), *(f'click button "{name}"' for name in names))
+    assert [said(outline) for outline in shown] == ["NetworkError", "InvalidStateError", "again", "given up", "200"]
 
 
 async def test_each_document_has_chances_of_its_own(tmp_path: Path) -> None:

@@ -13,6 +13,10 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 
+from mnemotune.env import DialogueTrack, Summary
+from mnemotune.optimizer.cli.evaluate import _remarks
+from mnemotune.policies.prompts import Templates
+
 SAMPLE = Path(__file__).parents[3] / ".." / "shared" / "data" / "amemgym_sample.json"
 KEEPS = {"write": {"mode": "verbatim"}, "update_every": 2, "buffer_size": 2, "store": "external", "top_k": 3}
 NOTES = {"write": {"mode": "profile"}, "update_every": 2, "buffer_size": 2, "store": "context"}
@@ -444,3 +448,14 @@ def test_a_store_whose_password_is_hidden_has_that_of_the_environment(
 def test_nothing_is_written_without_out(cli: Cli, people: Path) -> None:
     cli("evaluate", "native", "--data", people, "--users", "user-1-000").succeeded()
     assert list(Path.cwd().iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("score", "reason"),
+    [(0.1, "fails even when it is given exactly what it needs"), (1.0, "memory is not needed here")],
+)
+def test_a_ceiling_at_the_floor_is_explained_by_how_high_both_are(score: float, reason: str) -> None:
+    row = Summary(policy="rag", floor=score, ceiling=score)
+    remarks = list(_remarks({"rag": row}, "rag", model="embedded", track=DialogueTrack(Templates.bundled())))
+    assert [remark for remark in remarks if reason in remark] == [remark for remark in remarks if "ceiling" in remark]
+    assert any(reason in remark for remark in remarks)
