@@ -30,6 +30,7 @@ PASSING = 0.5
 """How much a kind is asked for that is named in a sentence, beside one in a list."""
 CLEAR = 0.4
 """Strength from which on a prompt asks clearly for what is done or not done, and has no degrees."""
+_NAME = re.compile(r"[\w/' -]{1,40}:\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,15 +163,16 @@ class Instructions:
 def _order(item: str, heading: str) -> str:
     """Return an item of a list as an order where it is no kind of information; nothing where it is one.
 
-    Under a heading such as "Do not:" it is read with it.
+    A name before it, as in "Brevity: keep it short", is left out; under a heading such as "Do not:" it is read with it.
     """
-    if re.match(r"^[\w/ -]{1,40}:", item):
-        return ""
+    name = _NAME.match(item)
+    is_named = name is not None and _bearing(name[0]) > 0
+    rule = item[name.end() :] if name and is_named else item
     is_turned = bool(heading) and _bearing(heading) < 0
-    order = f"{heading.rstrip(': ')} {item}" if is_turned else item
-    senses = sense_of(order)
-    bears = any(ability in OF_NOTES for sense in senses for ability in sense.strengths)
-    return order if bears and (is_turned or senses[0].is_order) else ""
+    order = f"{heading.rstrip(': ')} {rule}" if is_turned else rule
+    is_order = any(sense.is_order for sense in sense_of(rule)[:1]) or (is_turned and not is_named)
+    bears = any(ability in OF_NOTES for sense in sense_of(order) for ability in sense.strengths)
+    return order if bears and is_order else ""
 
 
 def _bearing(text: str) -> float:

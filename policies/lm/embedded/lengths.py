@@ -6,6 +6,8 @@ import math
 import re
 from collections.abc import Iterator
 
+from .wording import split_sentences
+
 NUMBERS = {
     word: number
     for number, word in enumerate(
@@ -37,9 +39,14 @@ def limits(text: str) -> Iterator[tuple[str, int, int | None]]:
 
     The most is None where it is open; what concerns no single note but all of them has a unit with ``s``.
     """
-    lower = _ALSO_RANGE.sub(" to ", text.lower().replace("\u2019", "'"))
-    for match in _LENGTH.finditer(lower):
-        before, after = re.split(r"[.;\n]", lower[: match.start()])[-1], lower[match.end() :]
+    for sentence in split_sentences(text):
+        yield from _limits(" ".join(sentence.lower().replace("\u2019", "'").split()))
+
+
+def _limits(sentence: str) -> Iterator[tuple[str, int, int | None]]:
+    sentence = _ALSO_RANGE.sub(" to ", sentence)
+    for match in _LENGTH.finditer(sentence):
+        before, after = re.split(r"[.;]", sentence[: match.start()])[-1], sentence[match.end() :]
         if _UNBOUND.search(before):
             continue
         unit = ("token" if match[3] == "token" else "word") + "s" * bool(_WHOLE.match(after))

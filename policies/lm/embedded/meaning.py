@@ -11,9 +11,10 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from ...text import STOP_WORDS
+from .clauses import STARTS, TURNS, clauses_of, points_back, starts_order, verbs
 from .wording import STOPS, Hit, Thing, hits_of, split_sentences, vocabulary
 
 ABILITIES = ("length", "dated", "replace", "own", "speakers", "labels", "newest", "memories")
@@ -36,31 +37,18 @@ MOST_STRANGE = 1
 REACH = 5
 """Words between the two parts of a thing, such as "own" and "label"."""
 _CHOICES = re.compile(r"\b(?:ADD|UPDATE|DELETE|NONE)\b")
-_OPENS = frozenset(";:()\u2013\u2014-\n")
-_STARTS = frozenset({"not", "no", "weak_not", "drop", "keep", "use", "prefer", "focus", "contrast"})
-"""Groups that an order starts with."""
-_TURNS = frozenset({"not", "no", "weak_not", "drop"})
-"""Groups that turn what they stand by."""
-_ASKS = _STARTS | {"want", "unwanted", "only", "less", "more", "plenty", "retain"}
+_ASKS = STARTS | {"want", "unwanted", "only", "less", "more", "plenty", "retain"}
 """Groups of a sentence that asks for something."""
-_LEADS = frozenset(
-    {"to", "be", "is", "are", "was", "been", "or", "and", "not", "the", "a", "if", "when", "two", "that"}
-)
-"""Words after which an act is no order."""
 _NOTES = frozenset({"keep", "drop", "prefer", "use", "not", "focus"})
 """Groups of a sentence that names what is to be noted."""
+_BE = frozenset({"be", "is", "are", "been", "being", "get", "gets", "was", "were"})
+"""Words before what is done with a thing, as in "is to be recorded"."""
 _ALWAYS = ("instead of", "rather than", "in place of", "as opposed to", "in lieu of", "unlike")
 """Words that set what follows against what precedes, whatever else is said."""
 _SHARED = ("replace", "newest")
 """Abilities whose things are made of the same parts."""
 _BETWEEN = frozenset({"contrast", "form", "not", "no", "drop"})
 """Groups across which two parts make no thing."""
-
-
-@dataclass(slots=True)
-class _Clause:
-    hits: list[Hit]
-    conditional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +92,13 @@ class _State:
     less: int = -9
     """The place of the last word for less."""
     too: bool = False
+    dropped: bool = False
+    """Whether an act of leaving out is in force."""
     verb: dict[str, float] = field(default_factory=dict)
     """Poles of verbs whose object is yet to come, by ability."""
     said: list[_Said] = field(default_factory=list)
+    signs: list[float] = field(default_factory=list)
+    """What is in force at each hit."""
 
     def turn(self, factor: float) -> None:
         self.sign *= factor
@@ -148,57 +140,19 @@ def limits_labels(sentence: str) -> bool:
     return named and alone and not asked.isdisjoint({"only", "keep", "use", "prefer", "not", "no", "~allowed"})
 
 
-def _clauses(hits: Sequence[Hit]) -> list[_Clause]:
-    """Split a sentence where what is turned in one part is not turned in the next."""
-    clauses = [_Clause([])]
-    for i, hit in enumerate(hits):
-        clause = clauses[-1]
-        is_new = hit.words in _OPENS or "but" in hit.groups
-        if hit.words == "," or ("and" in hit.groups and clause.hits):
-            ahead = _ahead(hits, i + 1)
-            starts = ahead is not None and not ahead.groups.isdisjoint(_STARTS | _verbs())
-            starts = starts or (hit.words == "," and i + 1 < len(hits) and "only" in hits[i + 1].groups)
-            is_new = starts or (hit.words == "," and clause.conditional)
-        if "condition" in hit.groups:
-            is_new = True
-        if clause.conditional and i and _is_order(hit, hits[i - 1]):
-            is_new = True
-        if is_new:
-            clause = _Clause([], conditional="condition" in hit.groups)
-            clauses.append(clause)
-        clause.hits.append(hit)
-    return [clause for clause in clauses if any(hit.words not in STOPS for hit in clause.hits)]
-
-
-@cache
-def _verbs() -> frozenset[str]:
-    return frozenset(name for name, thing in vocabulary().things.items() if thing.how == "verb")
-
-
-def _ahead(hits: Sequence[Hit], place: int) -> Hit | None:
-    """Return the next hit that is no light word such as "please"."""
-    return next((hit for hit in hits[place:] if hit.groups - {"light"} or not hit.groups), None)
-
-
-def _is_order(hit: Hit, before: Hit) -> bool:
-    """Tell whether an act stands where an order starts within a clause."""
-    return bool(hit.groups & {"keep", "use", "drop", "prefer"}) and before.words not in _LEADS
-
-
 @lru_cache(maxsize=1 << 12)
 def _sense(sentence: str) -> Sense:
     if len(set(_CHOICES.findall(sentence))) > 2:  # names the events of a reply, and wishes for none of them
         return Sense({})
     hits = hits_of(sentence)
     asked = frozenset[str]().union(*(hit.groups for hit in hits))
-    first = _ahead(hits, 0)
-    starts = first is not None and not first.groups.isdisjoint(_STARTS | _verbs())
-    strange = [hit for hit in hits if not (hit.groups or hit.words in STOP_WORDS or hit.words in STOPS)]
+    starts = starts_order(hits)
+    strange = [hit for hit in hits if _is_other(hit)]
     if starts or len(strange) <= MOST_STRANGE:
         asked |= {"alone"}
     total: dict[str, float] = dict.fromkeys(ABILITIES, 0.0)
     matters: list[tuple[str, float]] = []
-    clauses = _clauses(hits)
+    clauses = clauses_of(hits)
     bearing = condition = 1.0
     for i, clause in enumerate(clauses):
         if clause.hits[0].words == ";":
@@ -206,14 +160,18 @@ def _sense(sentence: str) -> Sense:
         if clause.conditional:
             condition = ON_CONDITION
             continue
-        state = _read_clause(clause.hits, asked)
+        read = clause.hits
+        state = _read_clause(read, asked)
+        if i and clauses[i - 1].conditional and not state.said and points_back(read):
+            read = [*clauses[i - 1].hits[1:], *read]
+            state = _read_clause(read, asked)
         follows = i + 1 < len(clauses) and clauses[i + 1].conditional
         factor = _degree(clause.hits) * (WITH_CONDITION if follows else condition)
         for ability, strength in _sums(state.said).items():
             total[ability] += factor * strength
         bearing = state.sign
         emphasis = EMPHASIS if "focus" in asked else 1.0
-        matters += [(words, bearing * condition * emphasis) for words in _others(clause.hits)]
+        matters += [(words, sign * condition * emphasis) for words, sign in _others(read, state.signs)]
     if "form" in asked or asked.isdisjoint(_NOTES):
         matters.clear()
     if "form" in asked:  # what a reply may hold is no wish but for its length
@@ -234,16 +192,26 @@ def _degree(hits: Sequence[Hit]) -> float:
     return (STRONG if "strong" in groups else 1.0) * (WEAK if "weak" in groups else 1.0)
 
 
-def _others(hits: Sequence[Hit]) -> Iterator[str]:
-    """Yield the matters that a clause names: words that no instruction is made of, up to a comma or an "and"."""
+def _others(hits: Sequence[Hit], signs: Sequence[float]) -> Iterator[tuple[str, float]]:
+    """Yield the matters that a clause names, words that no instruction is made of up to a comma or an "and".
+
+    Each comes with the sign in force at its first word.
+    """
     run: list[str] = []
-    for hit in (*hits, Hit(0, ",", frozenset())):
-        if hit.words in STOPS or not hit.groups.isdisjoint({"and", "or"} | _STARTS):
+    first = 0
+    for i, hit in enumerate((*hits, Hit(0, ",", frozenset()))):
+        if hit.words in STOPS or not hit.groups.isdisjoint({"and", "or"} | STARTS):
             if run:
-                yield " ".join(run)
+                yield " ".join(run), signs[first]
             run = []
-        elif not hit.groups and hit.words not in STOP_WORDS:
+        elif _is_other(hit):
+            first = first if run else i
             run.append(hit.words)
+
+
+def _is_other(hit: Hit) -> bool:
+    """Tell whether a hit is a word that no instruction is made of."""
+    return not (hit.groups or hit.words in STOP_WORDS or hit.words in STOPS)
 
 
 def _read_clause(hits: Sequence[Hit], asked: frozenset[str]) -> _State:
@@ -251,26 +219,47 @@ def _read_clause(hits: Sequence[Hit], asked: frozenset[str]) -> _State:
     for i, hit in enumerate(hits):
         _turn(state, hit, hits, i)
         for name in sorted(hit.groups):
-            if name.startswith("#"):
+            if name.startswith("#") and not _is_done(hits, i):
                 _say(state, vocabulary().things[name], i, hit, asked)
         _say_pairs(state, hits, i, asked)
         if "less" in hit.groups:
             state.less = hit.place
         state.too = state.too or "too" in hit.groups
+        state.signs.append(state.sign)
+    if _turns_what_precedes(hits):
+        state.signs = [state.sign] * len(hits)
     if state.pending != 1.0 and _ends_turned(hits):
         state.said = [each if each.is_verb else each.turned(state.pending) for each in state.said]
     return state
 
 
+def _is_done(hits: Sequence[Hit], i: int) -> bool:
+    """Tell whether a word says what is done with a thing, as in "to be recorded", and is none."""
+    return i > 0 and "keep" in hits[i].groups and hits[i].words.endswith("ed") and hits[i - 1].words in _BE
+
+
+def _turns_what_precedes(hits: Sequence[Hit]) -> bool:
+    """Tell whether the matters of a clause come before what is said of them: "politics should not be noted"."""
+    turning = next((i for i, hit in enumerate(hits) if hit.groups & (TURNS | {"unwanted", "contrast"})), 0)
+    before = hits[:turning]
+    sets_apart = any(hit.groups & STARTS for hit in before) or "contrast" in hits[turning].groups  # as "except" does
+    return any(map(_is_other, before)) and not sets_apart
+
+
 def _ends_turned(hits: Sequence[Hit]) -> bool:
     """Tell whether the last word that turns is one that can follow what it turns."""
-    turning = [hit for hit in hits if hit.groups & _TURNS]
+    turning = [hit for hit in hits if hit.groups & TURNS]
     return bool(turning) and "no" not in turning[-1].groups
 
 
 def _turn(state: _State, hit: Hit, hits: Sequence[Hit], i: int) -> None:
     """Let an act, a negation or a contrast turn what follows it or, as what is said of something, what precedes."""
     groups = hit.groups
+    if hit.words == "nor" and state.sign < 0:  # goes on with what is turned
+        return
+    if state.dropped and _goes_on(hits, i):  # "delete or overwrite": both stand under what precedes them
+        state.turn(-1.0)
+        state.dropped = False
     if groups & {"not", "no"} and not (groups & {"weak_not"}):
         state.turn(-1.0)
     elif "weak_not" in groups:
@@ -284,17 +273,25 @@ def _turn(state: _State, hit: Hit, hits: Sequence[Hit], i: int) -> None:
             state.said = [each.turned(state.since * pole) for each in state.said]
             state.sign *= pole
             state.settle()
-        else:
+        elif pole > 0 or not state.dropped:  # "avoid clutter" turns once
             state.sign *= pole
             state.since *= pole
     elif "drop" in groups:
         state.turn(-1.0)
+        state.dropped = True
     elif ("contrast" in groups and _contrasts(state, hits, i)) or (
         hit.words == "to" and state.said and any(other.words.startswith("prefer") for other in hits[:i])
     ):
         state.contrast()
     elif hit.words in ("to", "into", "with", "by", "in"):
         state.verb.clear()
+
+
+def _goes_on(hits: Sequence[Hit], i: int) -> bool:
+    """Tell whether an act is the second of two of the same order, after one of leaving out."""
+    is_act = not hits[i].groups.isdisjoint(STARTS | verbs())
+    is_second = i > 1 and ("or" in hits[i - 1].groups or hits[i - 1].words == ",") and "drop" in hits[i - 2].groups
+    return is_act and is_second
 
 
 def _is_thing(hits: Sequence[Hit], place: int) -> bool:
@@ -318,7 +315,9 @@ def _say(state: _State, thing: Thing, i: int, hit: Hit, asked: frozenset[str], *
     if thing.how == "verb":
         factor = math.copysign(1.0, pole) * state.since
         state.said = [
-            replace(each, strength=abs(each.strength) * factor) if each.ability == thing.ability else each
+            replace(each, strength=abs(each.strength) * factor)
+            if each.ability == thing.ability and not each.is_verb
+            else each
             for each in state.said
         ]
     elif thing.how != "adverb" and thing.ability in state.verb:
@@ -341,15 +340,15 @@ def _counts(thing: Thing, asked: frozenset[str]) -> bool:
     """Tell whether a sentence with these groups asks for anything with a thing."""
     match thing.how:
         case "asked" | "thing":
-            return not asked.isdisjoint(_ASKS | _verbs())
+            return not asked.isdisjoint(_ASKS | verbs())
         case "kept":
-            return not asked.isdisjoint({"retain", "drop", "want", "unwanted", "only"} | _verbs())
+            return not asked.isdisjoint({"retain", "drop", "want", "unwanted", "only"} | verbs())
         case "used":
             return not asked.isdisjoint({"use", "drop", "prefer", "not"})
         case "trusted":
-            return not asked.isdisjoint({"use", "drop", "prefer", "want", "unwanted", "contrast"} | _verbs())
+            return not asked.isdisjoint({"use", "drop", "prefer", "want", "unwanted", "contrast"} | verbs())
         case "alone":
-            return "alone" in asked or not asked.isdisjoint(_STARTS | {"only", "less", "retain"})
+            return "alone" in asked or not asked.isdisjoint(STARTS | {"only", "less", "retain"})
         case _:
             return True
 

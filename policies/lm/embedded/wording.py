@@ -21,13 +21,13 @@ STOPS = frozenset(",;:.!?()\n\u2013\u2014-")
 _TOKEN = re.compile(r"[a-z0-9]+(?:'[a-z]+)?|[,;:.!?()\n\u2013\u2014]|(?<=\s)-+(?=\s)")
 _INLINE = re.compile(r"\{[^{}]*\}|\[[^\[\]]*\]")
 _SENTENCE = re.compile(
-    r"(?<=[.!?])[\"')\]*_`]*\s+|\n\s*\n|\n(?=\s*(?:[-*\u2022]|\d{1,2}[.)])\s)|\n(?![a-z{(\"'])|(?<=:)\n"
+    r"(?<=[.!?])[\"')\]*_`]*\s+|\n\s*\n|\n(?=\s*(?:[-*\u2022]|\d{1,2}[.)])\s)|\n(?![a-z0-9{(\"'])|(?<=:)\n"
 )
-_CONTRACTED = re.compile(r"\b(?:(ca|wo|sha)n't|(\w+)n't)\b")
+_CONTRACTED = re.compile(r"\b(?:(\w+)n't|(are|could|did|do|does|had|has|have|is|must|need|should|was|were|would)nt)\b")
 _FULL_FORMS = {"ca": "can", "wo": "will", "sha": "shall"}
 _SPLIT_OUT = re.compile(
-    r"\b(leave|leaves|leaving|cut|cutting|strip|throw|throwing|weed|weeding|filter|keep|keeping|take|taking|put|edit|boil|trim|pare|slim|whittle)"
-    r"((?: (?!(?:and|or|but|to)\b)[\w']+){1,5}) (out|aside|away|off|down|apart|into account|into consideration)\b"
+    r"\b(leave|leaves|leaving|cut|cutting|strip|throw|throwing|weed|weeding|filter|keep|keeping|take|takes|taking|took|put|edit|boil|trim|pare|slim|whittle)"
+    r"((?: (?!(?:and|or|but|to|out)\b)[\w']+){1,5}) (out|aside|away|off|down|apart|into account|into consideration)\b"
 )
 _RELATIVE = re.compile(
     r" (?:that|which) (?:is|are|was|were|seems?) (?:not )?(?:(?:in|un)?essential|(?:un)?important|(?:un)?necessary|"
@@ -108,15 +108,20 @@ def vocabulary() -> Vocabulary:
 def _normal(text: str) -> str:
     """Return a text in lower case, with its short forms written out and its particles beside their verbs."""
     lower = text.lower().replace("\u2019", "'").replace("_", " ")
-    lower = _CONTRACTED.sub(lambda match: f"{_FULL_FORMS.get(match[1], match[1] or match[2])} not", lower)
+    lower = _CONTRACTED.sub(_in_full, lower)
     lower = _RELATIVE.sub(" ", lower)
     return _SPLIT_OUT.sub(r"\1 \3\2", re.sub(r"(?<=\w)-(?=\w)", " ", lower))
 
 
+def _in_full(short: re.Match[str]) -> str:
+    verb = short[1] or short[2]
+    return f"{_FULL_FORMS.get(verb, verb)} not"
+
+
 def hits_of(sentence: str) -> list[Hit]:
-    """Return a sentence's phrases, the longest from the left, other words and stops."""
+    """Return a sentence's phrases, the longest from the left, other words and stops; where its lines end is no stop."""
     groups, exact = vocabulary().groups, vocabulary().exact
-    tokens = _TOKEN.findall(_normal(_INLINE.sub(" ", sentence)))
+    tokens = _TOKEN.findall(_normal(" ".join(_INLINE.sub(" ", sentence).split())))
     stemmed = [stem(token) for token in tokens]
     hits: list[Hit] = []
     place = 0

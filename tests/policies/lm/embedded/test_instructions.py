@@ -73,6 +73,19 @@ def test_an_order_under_a_heading_that_forbids_it_is_turned_round() -> None:
     assert not read_instructions("Never:\n- add the date").dated
 
 
+def test_a_rule_may_have_a_name_before_it() -> None:
+    text = "1. **Brevity**: keep each note short.\n2. Dates: always add the date.\n3. Pets: dogs, cats"
+    instructions = read_instructions(text)
+    assert kinds(text) == {"Pets: dogs, cats": 1}
+    assert instructions.words_per_note == WORDS_PER_BRIEF_NOTE
+    assert instructions.dated
+
+
+def test_a_name_that_forbids_turns_its_rule_round() -> None:
+    assert read_instructions("- Never: write long notes").words_per_note < WORDS_PER_NOTE
+    assert read_instructions("Do not:\n- Style: shorten anything").words_per_note > WORDS_PER_NOTE
+
+
 def test_a_label_is_a_label_whatever_it_says() -> None:
     assert [kind.text for kind in read_labels("- keep it brief\n- no dates").kinds] == ["keep it brief", "no dates"]
 

@@ -31,6 +31,11 @@ def test_a_note_can_have_a_least(text: str) -> None:
     assert word_limits(text) == (30, math.inf)
 
 
+def test_a_length_may_go_on_in_the_next_line_but_not_in_the_next_paragraph() -> None:
+    assert word_limits("Use at least\n30 words.") == (30, math.inf)
+    assert word_limits("Do not limit the number of notes\n\nAt most ten words") == (1, 10)
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -4,16 +4,19 @@ Invariants:
 
 1. A paraphrase of an instruction has its sign, and its negation the opposite one or none.
 2. Strengths stay within bounds, whatever the text.
+3. Where the lines of a sentence break does not matter.
 """
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mnemotune.policies.lm.embedded.instructions import (
@@ -37,6 +40,7 @@ POLES = {
     "own labels": ("labels", 1),
     "memories": ("memories", 1),
 }
+FRAMES = yaml.safe_load((FOLDER / "instruction_frames.yaml").read_text(encoding="utf-8"))
 FELT, NEUTRAL = 0.25, 0.1
 """Strengths from which on an instruction has an effect that is felt, and up to which it has none to speak of."""
 HELD_BACK_SHARE = 0.8
@@ -74,6 +78,43 @@ def test_most_instructions_that_nobody_looked_at_are_understood_invariant_1() ->
 
 def test_no_instruction_is_both_looked_at_and_held_back() -> None:
     assert not set(listed("instructions.yaml")) & set(listed("instructions_held_back.yaml"))
+
+
+@given(instruction=st.sampled_from([text for _, text in listed("instructions.yaml")]), width=st.integers(8, 80))
+def test_an_instruction_means_the_same_wherever_its_lines_break_invariant_3(instruction: str, width: int) -> None:
+    lines = textwrap.fill(instruction, width, break_long_words=False, break_on_hyphens=False)
+    assume(not re.search(r":\n|\n[^a-z0-9]", lines))  # there another sentence or a list begins
+    assert strengths_of(lines) == strengths_of(instruction)
+    assert read_instructions(lines).words_per_note == read_instructions(instruction).words_per_note
+
+
+# Orders in sentences
+
+
+def misread(frame: str, *, is_asked: bool) -> list[str]:
+    """Return the sentences that hold each of the orders in a frame and are misread."""
+    wrong = []
+    for ability, pole, order, doing in FRAMES["orders"]:
+        sentence = frame.format(order=order, doing=doing)
+        strength = pole * strengths_of(sentence[0].upper() + sentence[1:])[ability]
+        if (is_asked and strength < FELT) or (not is_asked and strength > NEUTRAL):
+            wrong.append(sentence)
+    return wrong
+
+
+@pytest.mark.parametrize("frame", FRAMES["asking"])
+def test_an_order_is_one_in_whatever_sentence_it_stands(frame: str) -> None:
+    assert not misread(frame, is_asked=True)
+
+
+@pytest.mark.parametrize("frame", FRAMES["forbidding"])
+def test_an_order_is_turned_round_by_a_sentence_that_forbids_it(frame: str) -> None:
+    assert not misread(frame, is_asked=False)
+
+
+@pytest.mark.parametrize("frame", FRAMES["asking_twice_turned"])
+def test_an_order_that_is_turned_round_twice_is_one(frame: str) -> None:
+    assert not misread(frame, is_asked=True)
 
 
 # Turned round
@@ -114,6 +155,35 @@ def test_a_negation_goes_on_through_a_list() -> None:
     assert strengths["dated"] < 0
     assert strengths["length"] < 0
     assert strengths["own"] > 0
+
+
+@pytest.mark.parametrize("text", ["Never omit or shorten details.", "Do not drop, abridge or leave out details."])
+def test_acts_of_one_order_are_turned_together(text: str) -> None:
+    assert strengths_of(text)["length"] > FELT
+
+
+def test_nor_goes_on_with_what_is_turned() -> None:
+    strengths = strengths_of("Add neither the date nor details.")
+    assert strengths["dated"] < -FELT
+    assert strengths["length"] < -FELT
+
+
+def test_what_is_avoided_as_unwanted_is_turned_once() -> None:
+    assert strengths_of("Avoid clutter and long notes.")["length"] < -FELT
+
+
+def test_a_negation_turns_what_is_named_behind_a_colon_or_an_aside() -> None:
+    for text in ("Exclude: dates.", "Never, ever add dates.", "Do not, please, add dates."):
+        assert strengths_of(text)["dated"] < -FELT, text
+
+
+def test_what_is_done_with_a_thing_is_no_thing() -> None:
+    assert {name for name, strength in strengths_of("Dates are not to be recorded.").items() if strength} == {"dated"}
+
+
+def test_an_order_that_points_back_to_its_condition_is_about_what_is_named_there() -> None:
+    assert strengths_of("If something concerns other people, leave it out.")["own"] > FELT
+    assert strengths_of("If something concerns other people, leave.")["own"] == 0
 
 
 @pytest.mark.parametrize(
@@ -220,6 +290,10 @@ def test_the_bundled_reply_prompts_ask_for_the_memories_and_the_answer_prompts_f
         ("Remember hobbies, pets and travel plans.", {"hobbies": 1, "pets": 1, "travel plans": 1}),
         ("Ignore the weather.", {"weather": -1}),
         ("Do not note anything about sports.", {"sports": -1}),
+        ("Note all about health except medication.", {"health": 1, "medication": -1}),
+        ("Focus on money rather than on hobbies.", {"money": 1, "hobbies": -1}),
+        ("Politics should not be noted.", {"politics": -1}),
+        ("If it concerns politics, leave it out.", {"concerns politics": -1}),
         ("Return JSON about sports.", {}),
         ("Be brief.", {}),
     ],

@@ -18,8 +18,18 @@ def test_a_sentence_that_goes_on_in_the_next_line_is_one() -> None:
     )
 
 
+def test_a_line_that_starts_with_a_number_goes_on_unless_it_is_an_item() -> None:
+    assert split_sentences("Use at most\n30 words.\n- Be brief") == ("Use at most\n30 words.", "- Be brief")
+
+
+def test_where_a_line_ends_is_no_stop() -> None:
+    assert hits_of("Do not go\n into detail") == hits_of("Do not go into detail")
+
+
 def test_short_forms_and_particles_are_read_as_what_they_stand_for() -> None:
     assert strengths_of("Don\u2019t be brief.") == strengths_of("Do not be brief.")
+    assert strengths_of("Dont be brief.") == strengths_of("Do not be brief.")
+    assert strengths_of("It takes the notes into account.") == strengths_of("It takes into account the notes.")
     assert strengths_of("Leave every last detail out.") == strengths_of("Leave out every last detail.")
 
 
