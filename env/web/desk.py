@@ -16,7 +16,7 @@ from .outline import MOST_PIECES, Outline
 from .page import Verdict, WebPage
 from .servers import digest_of
 
-FORM = 1
+FORM = 2
 """Of what is recorded; another one is another start."""
 
 

@@ -17,13 +17,17 @@
   let isInRow = false;
 
   // what can be neither sent nor stored is half a character
-  const squeeze = (text) => text.replace(/\p{Surrogate}/gu, "?").replace(/\s+/gu, " ").trim();
+  // begins the number of an element in the place of its bracket, so that no text of a page can look like one
+  const NUMBER = "\ufdd0";
+  const numbered = () => `${NUMBER}${found.length}] `;
+  const squeeze = (text) => joined(text.replaceAll(NUMBER, "["));
+  const joined = (text) => text.replace(/\p{Surrogate}/gu, "?").replace(/\s+/gu, " ").trim();
   const cut = (text, most = MOST_NAME) => {
     const characters = [...text];
     return characters.length > most ? `${characters.slice(0, most - 1).join("")}…` : text;
   };
   const flush = () => {
-    const text = squeeze(line.join(""));
+    const text = joined(line.join(""));
     if (text) lines.push(text);
     line = [];
   };
@@ -154,7 +158,7 @@
     if (isField && !isInRow) flush();
     found.push({ element, role, name });
     const called = name ? ` "${name}"` : "";
-    line.push(` [${found.length}] ${role}${called}${valueOf(of, role)}${statesOf(of, role)} `);
+    line.push(` ${numbered()}${role}${called}${valueOf(of, role)}${statesOf(of, role)} `);
     if (isField && !isInRow) flush();
   };
 
@@ -176,7 +180,7 @@
     if (!isClickable(element)) return false;
     const isWhole = !hasInner(element);
     found.push({ element, role: "clickable", name: nameOf(element, "") });
-    line.push(` [${found.length}] clickable${isWhole ? ` "${found.at(-1).name}"` : ":"} `);
+    line.push(` ${numbered()}clickable${isWhole ? ` "${found.at(-1).name}"` : ":"} `);
     return isWhole;
   };
 
@@ -200,7 +204,7 @@
       if (isHeadRow) columns = [];
       if (!isHeadRow && isClickable(row)) {
         found.push({ element: row, role: "clickable", name: cut(squeeze(wordsOf(row))) });
-        line.push(`[${found.length}] clickable: `);
+        line.push(`${numbered()}clickable: `);
       }
       let place = 0;
       let hasAny = false;
@@ -210,14 +214,14 @@
         line = [];
         isInRow = true;
         if (!interactCell(cell)) for (const part of insideOf(cell)) walk(part, true);
-        const text = squeeze(line.join(""));
+        const text = joined(line.join(""));
         line = before;
         isInRow = false;
         if (isHeadRow) {
           const title = squeeze(wordsOf(cell));
           for (let wide = 0; wide < (cell.colSpan ?? 1); wide++) columns.push(title);
-          if (/\[\d+\] /u.test(text)) line.push(hasAny ? " | " : "", text);
-          hasAny ||= /\[\d+\] /u.test(text);
+          if (text.includes(NUMBER)) line.push(hasAny ? " | " : "", text);
+          hasAny ||= text.includes(NUMBER);
         } else if (text) {
           const title = columns[place] ? `${columns[place]}: ` : "";
           line.push(hasAny ? after : "", title, text);
@@ -235,7 +239,7 @@
   // `inline`: everything goes into the line under way
   const walk = (node, inline = false) => {
     if (node.nodeType === Node.TEXT_NODE) {
-      if (!node.parentElement || isSeen(node.parentElement)) line.push(node.data);
+      if (!node.parentElement || isSeen(node.parentElement)) line.push(node.data.replaceAll(NUMBER, "["));
       return;
     }
     if (node.nodeType !== Node.ELEMENT_NODE || LEFT_OUT.has(node.tagName) || !isThere(node)) return;
@@ -248,7 +252,7 @@
     if (!inline && isTable(node)) showTable(node);
     else if (node.tagName === "IFRAME") line.push(` frame "${squeeze(node.title)}" `);
     else if (node.tagName === "IMG") line.push(node.alt ? ` image "${squeeze(node.alt)}" ` : "");
-    else if (node.tagName === "svg") line.push(` ${wordsOf(node, false)} `);
+    else if (node.tagName === "svg") line.push(` ${squeeze(wordsOf(node, false))} `);
     else if (!isSeen(node) || !interact(node)) {
       const level = /^H[1-6]$/.test(node.tagName) || role === "heading";
       if (level) line.push("heading: ");

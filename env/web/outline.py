@@ -25,7 +25,9 @@ MOST_FOREIGN_PIECES = 10
 """The same in a checkout's apps, whose pages are longer."""
 _LEAST_ROOM = 60
 """Tokens of a piece that its heading leaves to what is new."""
-_NUMBER = re.compile(r"\[\d+\] ")
+_NUMBER = "\ufdd0"
+"""With what the script begins the number of an element, in the place of its bracket."""
+_NUMBERS = re.compile(rf"{_NUMBER}\d+\] ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,8 @@ class Outline(Values):
     title: str
     path: str
     """Below the app's address."""
-    lines: tuple[str, ...]
-    """A heading, a text, a row of a table or some interactive elements each."""
+    marked: tuple[str, ...]
+    """The lines, in which the numbers of elements begin as nothing that a page says."""
     notes: tuple[str, ...] = ()
     """What has become of the action, where it did not go as it should."""
     more: int = 0
@@ -59,12 +61,17 @@ class Outline(Values):
     def read(cls, text: str) -> Self:
         """Return the outline that ``recorded`` stands for."""
         values = json.loads(text)
-        return cls(**values | {name: tuple(values[name]) for name in ("lines", "notes")})
+        return cls(**values | {name: tuple(values[name]) for name in ("marked", "notes")})
 
     @property
     def recorded(self) -> str:
         """The outline as JSON."""
         return whole(json.dumps(asdict(self), ensure_ascii=False))
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """A heading, a text, a row of a table or some interactive elements each."""
+        return tuple(line.replace(_NUMBER, "[") for line in self.marked)
 
     @property
     def heading(self) -> str:
@@ -100,7 +107,7 @@ class Outline(Values):
     @property
     def plain(self) -> tuple[str, ...]:
         """The lines without the numbers of elements."""
-        return tuple(_NUMBER.sub("", line) for line in self.lines)
+        return tuple(_NUMBERS.sub("", line).replace(_NUMBER, "[") for line in self.marked)
 
 
 def _shortened(line: str) -> str:
