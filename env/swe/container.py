@@ -81,14 +81,16 @@ def remove(path):
         for name in os.listdir(path): remove(path + "/" + name)
         os.rmdir(path)
     elif os.path.lexists(path): os.unlink(path)
-make_open(".")
-for path, text in json.loads(zlib.decompress(base64.b64decode("".join(sys.argv[1:])))).items():
+def clear(path):
+    make_open(".")
     for place in [place for place, letter in enumerate(path) if letter == "/"]:
-        if not is_folder(path[:place]):
-            remove(path[:place])
-            os.mkdir(path[:place])
+        if not is_folder(path[:place]): return remove(path[:place])
         make_open(path[:place])
     remove(path)
+files = json.loads(zlib.decompress(base64.b64decode("".join(sys.argv[1:]))))
+for path in files: clear(path)
+for path, text in files.items():
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     with open(path, "w", encoding="utf-8", errors="surrogatepass", newline="") as file: file.write(text)
     os.utime(path, ({MADE}, {MADE}))
 """
