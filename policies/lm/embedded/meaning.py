@@ -15,6 +15,7 @@ from functools import lru_cache
 
 from ...text import STOP_WORDS
 from .clauses import STARTS, TURNS, clauses_of, points_back, starts_order, verbs
+from .nearness import BE, is_done, is_part, part_before
 from .wording import STOPS, Hit, Thing, hits_of, split_sentences, vocabulary
 
 ABILITIES = ("length", "dated", "replace", "own", "speakers", "labels", "newest", "memories")
@@ -34,21 +35,17 @@ MOST = 2.0
 """What a clause says of an ability, at most."""
 MOST_STRANGE = 1
 """Words besides those of instructions, in a sentence that asks for what it just mentions, as "Short and sweet" does."""
-REACH = 5
-"""Words between the two parts of a thing, such as "own" and "label"."""
 _CHOICES = re.compile(r"\b(?:ADD|UPDATE|DELETE|NONE)\b")
 _ASKS = STARTS | {"want", "unwanted", "only", "less", "more", "plenty", "retain"}
 """Groups of a sentence that asks for something."""
 _NOTES = frozenset({"keep", "drop", "prefer", "use", "not", "focus"})
 """Groups of a sentence that names what is to be noted."""
-_BE = frozenset({"be", "is", "are", "been", "being", "get", "gets", "was", "were"})
-"""Words before what is done with a thing, as in "is to be recorded"."""
+_ANSWERED_FROM = frozenset({"~reply", "~source"})
+"""Groups of a sentence that says what answers are drawn from."""
 _ALWAYS = ("instead of", "rather than", "in place of", "as opposed to", "in lieu of", "unlike")
 """Words that set what follows against what precedes, whatever else is said."""
 _SHARED = ("replace", "newest")
 """Abilities whose things are made of the same parts."""
-_BETWEEN = frozenset({"contrast", "form", "not", "no", "drop"})
-"""Groups across which two parts make no thing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +93,8 @@ class _State:
     """Whether an act of leaving out is in force."""
     verb: dict[str, float] = field(default_factory=dict)
     """Poles of verbs whose object is yet to come, by ability."""
+    ranks: float = 0.0
+    """-1 where what follows is what yields to something named before, 1 where it is what prevails over it."""
     said: list[_Said] = field(default_factory=list)
     signs: list[float] = field(default_factory=list)
     """What is in force at each hit."""
@@ -219,7 +218,7 @@ def _read_clause(hits: Sequence[Hit], asked: frozenset[str]) -> _State:
     for i, hit in enumerate(hits):
         _turn(state, hit, hits, i)
         for name in sorted(hit.groups):
-            if name.startswith("#") and not _is_done(hits, i):
+            if name.startswith("#") and not is_done(hits, i):
                 _say(state, vocabulary().things[name], i, hit, asked)
         _say_pairs(state, hits, i, asked)
         if "less" in hit.groups:
@@ -233,9 +232,13 @@ def _read_clause(hits: Sequence[Hit], asked: frozenset[str]) -> _State:
     return state
 
 
-def _is_done(hits: Sequence[Hit], i: int) -> bool:
-    """Tell whether a word says what is done with a thing, as in "to be recorded", and is none."""
-    return i > 0 and "keep" in hits[i].groups and hits[i].words.endswith("ed") and hits[i - 1].words in _BE
+def _is_done_to(state: _State, hits: Sequence[Hit], i: int) -> bool:
+    """Tell whether an act of leaving out is said of what precedes it: "details should be dropped from notes"."""
+    return bool(state.said) and state.since == 1.0 and i > 0 and hits[i - 1].words in BE
+
+
+def _last_verb(state: _State) -> int:
+    return max((each.place for each in state.said if each.is_verb), default=-1)
 
 
 def _turns_what_precedes(hits: Sequence[Hit]) -> bool:
@@ -276,6 +279,14 @@ def _turn(state: _State, hit: Hit, hits: Sequence[Hit], i: int) -> None:
         elif pole > 0 or not state.dropped:  # "avoid clutter" turns once
             state.sign *= pole
             state.since *= pole
+    elif "clash" in groups:
+        if state.since < 0:  # "never contradict"; else it tells what disagrees
+            state.turn(-1.0)
+            state.dropped = True
+    elif "drop" in groups and _is_done_to(state, hits, i):
+        state.said = [each.turned(-1.0) if each.place > _last_verb(state) else each for each in state.said]
+        state.sign = -state.sign
+        state.settle()
     elif "drop" in groups:
         state.turn(-1.0)
         state.dropped = True
@@ -283,14 +294,18 @@ def _turn(state: _State, hit: Hit, hits: Sequence[Hit], i: int) -> None:
         hit.words == "to" and state.said and any(other.words.startswith("prefer") for other in hits[:i])
     ):
         state.contrast()
-    elif hit.words in ("to", "into", "with", "by", "in"):
+    elif hit.words in ("to", "into", "with", "by", "in") or ("and" in groups and i and hits[i - 1].words == ","):
         state.verb.clear()
 
 
 def _goes_on(hits: Sequence[Hit], i: int) -> bool:
     """Tell whether an act is the second of two of the same order, after one of leaving out."""
     is_act = not hits[i].groups.isdisjoint(STARTS | verbs())
-    is_second = i > 1 and ("or" in hits[i - 1].groups or hits[i - 1].words == ",") and "drop" in hits[i - 2].groups
+    is_second = (
+        i > 1
+        and ("or" in hits[i - 1].groups or hits[i - 1].words == ",")
+        and bool(hits[i - 2].groups & {"drop", "clash"})
+    )
     return is_act and is_second
 
 
@@ -314,12 +329,18 @@ def _say(state: _State, thing: Thing, i: int, hit: Hit, asked: frozenset[str], *
         return
     if thing.how == "verb":
         factor = math.copysign(1.0, pole) * state.since
+        ranks = _ranks(state, hit, thing)
+        state.said = [
+            each.turned(ranks * state.since) if ranks and each.ability == "newest" else each for each in state.said
+        ]
         state.said = [
             replace(each, strength=abs(each.strength) * factor)
             if each.ability == thing.ability and not each.is_verb
             else each
             for each in state.said
         ]
+    elif thing.ability == "newest" and state.ranks:
+        pole *= state.ranks
     elif thing.how != "adverb" and thing.ability in state.verb:
         pole = math.copysign(pole, state.verb[thing.ability])
     if not paired and 0 < hit.place - state.less <= 2:
@@ -332,8 +353,17 @@ def _say(state: _State, thing: Thing, i: int, hit: Hit, asked: frozenset[str], *
     state.settle()
     if thing.how == "verb":
         state.verb[thing.ability] = thing.pole
-        if thing.ability == "replace":  # what replaces is the newest
+        state.ranks = -ranks
+        if thing.ability == "replace" and not ranks:  # what replaces is the newest
             state.verb["newest"] = thing.pole
+
+
+def _ranks(state: _State, hit: Hit, thing: Thing) -> float:
+    """Return 1 where a verb says that what is named before prevails, -1 where it yields, 0 where none is named."""
+    if thing.ability != "replace" or not any(each.ability == "newest" for each in state.said):
+        return 0.0
+    yields = hit.words.endswith(("ed", "en")) or hit.words.startswith(("give", "make"))
+    return -1.0 if yields else 1.0
 
 
 def _counts(thing: Thing, asked: frozenset[str]) -> bool:
@@ -344,7 +374,7 @@ def _counts(thing: Thing, asked: frozenset[str]) -> bool:
         case "kept":
             return not asked.isdisjoint({"retain", "drop", "want", "unwanted", "only"} | verbs())
         case "used":
-            return not asked.isdisjoint({"use", "drop", "prefer", "not"})
+            return not asked.isdisjoint({"use", "drop", "prefer", "not"}) or asked >= _ANSWERED_FROM
         case "trusted":
             return not asked.isdisjoint({"use", "drop", "prefer", "want", "unwanted", "contrast"} | verbs())
         case "alone":
@@ -358,9 +388,9 @@ def _say_pairs(state: _State, hits: Sequence[Hit], i: int, asked: frozenset[str]
     words = vocabulary()
     for parts, names in words.pairs.items():
         for here, there in (parts, parts[::-1]):
-            if here not in hits[i].groups:
+            if not is_part(hits, i, here):
                 continue
-            other = _part_before(hits, i, there)
+            other = part_before(hits, i, there)
             if other is None or any((names[0], place) in state.paired for place in (other, i)):
                 continue
             state.paired |= {(names[0], other), (names[0], i)}
@@ -368,13 +398,3 @@ def _say_pairs(state: _State, hits: Sequence[Hit], i: int, asked: frozenset[str]
             for name in names:
                 _say(state, words.things[name], i, hits[i], asked, paired=True)
             break
-
-
-def _part_before(hits: Sequence[Hit], i: int, group: str) -> int | None:
-    """Return the place of the nearest hit of a group that can belong to this one."""
-    for j in range(i - 1, -1, -1):
-        if hits[i].place - hits[j].place - len(hits[j].words.split()) >= REACH or hits[j].groups & _BETWEEN:
-            return None
-        if group in hits[j].groups:
-            return j
-    return None

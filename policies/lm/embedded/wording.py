@@ -26,9 +26,11 @@ _SENTENCE = re.compile(
 _CONTRACTED = re.compile(r"\b(?:(\w+)n't|(are|could|did|do|does|had|has|have|is|must|need|should|was|were|would)nt)\b")
 _FULL_FORMS = {"ca": "can", "wo": "will", "sha": "shall"}
 _SPLIT_OUT = re.compile(
-    r"\b(leave|leaves|leaving|cut|cutting|strip|throw|throwing|weed|weeding|filter|keep|keeping|take|takes|taking|took|put|edit|boil|trim|pare|slim|whittle)"
-    r"((?: (?!(?:and|or|but|to|out)\b)[\w']+){1,5}) (out|aside|away|off|down|apart|into account|into consideration)\b"
+    r"\b(leave|leaves|leaving|cut|cutting|strip|throw|throwing|weed|weeding|filter|keep|keeping|take|takes|taking|took|put|edit|boil|trim|pare|slim|whittle|"
+    r"set|lay|push|brush|cast|sift|screen|rule)"
+    r"((?: (?!(?:and|or|but|to|out)\b)[\w']+){1,5}) (out|aside|away|off|down|apart|behind|into (?:account|consideration))\b"
 )
+_SPLIT_UP = re.compile(r"\b(make|making|made|think|thinking|dream|sum)((?: (?!(?:and|or|but|to)\b)[\w']+){1,4}) (up)\b")
 _RELATIVE = re.compile(
     r" (?:that|which) (?:is|are|was|were|seems?) (?:not )?(?:(?:in|un)?essential|(?:un)?important|(?:un)?necessary|"
     r"(?:un)?needed|(?:ir)?relevant|required|superfluous|useful)\b"
@@ -110,7 +112,8 @@ def _normal(text: str) -> str:
     lower = text.lower().replace("\u2019", "'").replace("_", " ")
     lower = _CONTRACTED.sub(_in_full, lower)
     lower = _RELATIVE.sub(" ", lower)
-    return _SPLIT_OUT.sub(r"\1 \3\2", re.sub(r"(?<=\w)-(?=\w)", " ", lower))
+    lower = re.sub(r"(?<=\w)-(?=\w)", " ", lower)
+    return _SPLIT_UP.sub(r"\1 \3\2", _SPLIT_OUT.sub(r"\1 \3\2", lower))
 
 
 def _in_full(short: re.Match[str]) -> str:
