@@ -26,9 +26,10 @@ _SENTENCE = re.compile(
 _CONTRACTED = re.compile(r"\b(?:(\w+)n't|(are|could|did|do|does|had|has|have|is|must|need|should|was|were|would)nt)\b")
 _FULL_FORMS = {"ca": "can", "wo": "will", "sha": "shall"}
 _SPLIT_OUT = re.compile(
-    r"\b(leave|leaves|leaving|cut|cutting|strip|throw|throwing|weed|weeding|filter|keep|keeping|take|takes|taking|took|put|edit|boil|trim|pare|slim|whittle|"
-    r"set|lay|push|brush|cast|sift|screen|rule)"
-    r"((?: (?!(?:and|or|but|to|out)\b)[\w']+){1,5}) (out|aside|away|off|down|apart|behind|into (?:account|consideration))\b"
+    r"\b(leave|leaves|leaving|cut|cutting|strip|throw|throwing|weed|weeding|filter|keep|keeping|take|takes|taking|took|"
+    r"put|edit|boil|trim|pare|slim|whittle|set|lay|push|brush|cast|sift|screen|rule)"
+    r"((?: (?!(?:and|or|but|to|out)\b)[\w']+){1,5}) "
+    r"(out|aside|away|off|down|apart|behind|into (?:account|consideration))\b"
 )
 _SPLIT_UP = re.compile(r"\b(make|making|made|think|thinking|dream|sum)((?: (?!(?:and|or|but|to)\b)[\w']+){1,4}) (up)\b")
 _RELATIVE = re.compile(
