@@ -43,7 +43,7 @@ POLES = {
 FRAMES = yaml.safe_load((FOLDER / "instruction_frames.yaml").read_text(encoding="utf-8"))
 FELT, NEUTRAL = 0.25, 0.1
 """Strengths from which on an instruction has an effect that is felt, and up to which it has none to speak of."""
-HELD_BACK_SHARE = 0.8
+HELD_BACK_SHARE = 0.85
 """Share of the instructions that nobody looked at which have to be read right."""
 
 
@@ -72,7 +72,7 @@ def test_an_instruction_is_understood_in_other_words_and_its_negation_too_invari
 
 def test_most_instructions_that_nobody_looked_at_are_understood_invariant_1() -> None:
     held_back = list(listed("instructions_held_back.yaml"))
-    assert len(held_back) >= 40
+    assert len(held_back) >= 400
     assert sum(is_right(kind, text) for kind, text in held_back) >= HELD_BACK_SHARE * len(held_back)
 
 
