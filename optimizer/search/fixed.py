@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +24,20 @@ FIXED_NOTE = "fixed"
 
 
 def settings_of(config: Config) -> dict[str, Any]:
-    """Return the settings that stay, by name, as JSON values; where the study is stays too, and has no need of it."""
+    """Return the settings that stay, by name, as JSON values."""
     values = json.loads(config.model_dump_json())
-    settings = {name: reduce(_inside, name.split("."), values) for name in FIXED}
+    settings = {name: reduce(getitem, name.split("."), values) for name in FIXED}
     return settings | {"search.objective": config.search.aim.compared}
 
 
 def refuse_changes(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
     """Raise ConfigError, naming them, where settings that stay are others than before."""
-    changed: Sequence[str] = [name for name, value in now.items() if name in before and before[name] != value]
+    changed = [name for name, value in now.items() if name in before and before[name] != value]
     if changed:
-        raise ConfigError(f"{folder}: a run goes on with what it began with, so {', '.join(changed)} cannot change")
+        raise ConfigError(
+            f"{folder}: a run goes on with what it began with, so {', '.join(changed)} cannot change; "
+            "change it back, or start another run"
+        )
 
 
 def hold(folder: Path, study: Study, config: Config) -> None:
@@ -44,7 +47,3 @@ def hold(folder: Path, study: Study, config: Config) -> None:
         study.note(FIXED_NOTE, now)
     else:
         refuse_changes(folder, before, now)
-
-
-def _inside(values: Any, name: str) -> Any:
-    return None if values is None else values[name]

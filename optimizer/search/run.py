@@ -74,9 +74,7 @@ def evolve(config: Config, folder: Path, *, listeners: Sequence[Listener] = ()) 
         lock, begun = stack.enter_context(alone_in(folder, config.storage))
         models = stack.enter_context(open_models(config, folder=folder))
         models = models.dealt(splits.train, splits.validation, splits.test)
-        study = (
-            open_study(folder, config.storage, lock=lock) if lock else open_study(folder)
-        )  # before a config names it
+        study = open_study(folder, config.storage, lock=lock)  # before the config names it
         hold(folder, study, config)
         write_whole(folder / "config.yaml", dump_config(config))
         outcome = Outcome(folder, config, study)

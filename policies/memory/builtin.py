@@ -58,7 +58,7 @@ class BuiltinMemory:
             return last[1]
         everything = self._everything(policy, state, best)
         shown = within(everything, tokens, buffer_share=policy.buffer_share / 100)
-        if state is self._state:  # else it was shown for the last time
+        if state is self._state:  # a state that is over is not shown again
             self._shown = source, shown
         return shown
 
