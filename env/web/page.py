@@ -244,7 +244,7 @@ class WebPage(Place):
     async def _outlined(self, notes: list[str]) -> str:
         """Wait until the page is quiet; return what it shows as JSON."""
         notes += await self._settled()
-        notes += await self._alone()
+        await self._alone()
         origin = self._server.url
         seen = await self._page.evaluate(script("outline"), {"origin": origin})
         notes += self._notes
@@ -257,13 +257,12 @@ class WebPage(Place):
         await self._page.context.clock.run_for(CLOCK_MS)
         return [*before, *await self._quiet()]
 
-    async def _alone(self) -> list[str]:
-        """Close the tabs that have been opened beside the page; return what to say of them."""
-        tabs = [tab for tab in self._page.context.pages if tab is not self._page]
-        for tab in tabs:
-            with suppress(driver_error()):  # it has closed itself
-                await tab.close()
-        return ["Another tab was opened, and was closed."] * len(tabs)
+    async def _alone(self) -> None:
+        """Close what has opened beside the page all the same: when it is seen is chance, so nothing is said of it."""
+        for tab in self._page.context.pages:
+            if tab is not self._page:
+                with suppress(driver_error()):  # it has closed itself
+                    await tab.close()
 
     async def _quiet(self) -> list[str]:
         """Wait until nothing is under way in the page; return what it has refused."""

@@ -63,14 +63,29 @@
   globalThis.open = () => null;
   const targetOf = (element) =>
     element.getAttribute("target") ?? document.querySelector("base[target]")?.getAttribute("target");
+  const openHere = (link) => targetOf(link) && link.setAttribute("target", "_self");
   document.addEventListener(
     "click",
     (event) => {
-      const link = event.composedPath().find((part) => /^(a|area)$/i.test(part.tagName) && targetOf(part));
-      link?.setAttribute("target", "_self");
+      const path = event.composedPath();
+      const link = path.find((part) => /^(a|area)$/i.test(part.tagName));
+      if (link) openHere(link);
+      if (!event.ctrlKey && !event.metaKey && !event.shiftKey) return;
+      if (!link && !path.some(({ type }) => type === "submit" || type === "image")) return;
+      event.preventDefault();
+      notes.push("Control, Shift and Meta ask for another tab or window, and none was opened.");
     },
     true,
   );
+  // what is no part of the document is clicked unseen by it
+  for (const { prototype } of [HTMLAnchorElement, HTMLAreaElement])
+    for (const name of ["click", "dispatchEvent"]) {
+      const act = prototype[name];
+      prototype[name] = function (...event) {
+        openHere(this);
+        return act.apply(this, event);
+      };
+    }
   const isFrame = (name) => [...document.getElementsByName(name)].some(({ tagName }) => tagName === "IFRAME");
   const sendHere = (form, button) => {
     const target = button?.getAttribute("formtarget") ?? targetOf(form);

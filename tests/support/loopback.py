@@ -32,7 +32,9 @@ def on_loopback(make: Callable[[str], Answering]) -> Iterator[Answering]:
         served = make(f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
         app = fastapi.FastAPI()
         app.add_api_route("/{path:path}", served.handle, methods=["POST"], response_model=None)
-        running = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1))
+        running = uvicorn.Server(
+            uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1, date_header=False)
+        )
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         yield served

@@ -317,20 +317,37 @@ TABS = """<base target="_blank"><a href="/two.html">Link</a>
 <form action="/two.html"><button>Form</button><button formtarget="other">Button</button></form>
 <button onclick="document.forms[0].submit()">Script</button>
 <form action="/two.html" target="inner"><button>Frame</button></form><iframe name="inner" hidden></iframe>
-<button onclick="link = document.createElement('a'); link.href = '/two.html'; link.click()">Away</button>
+<button onclick="link = document.createElement('a'); link.href = '/two.html'; link.click()">Loose</button>
+<button onclick="link = Object.assign(document.createElement('a'), {href: '/two.html', target: 'other'});
+link.dispatchEvent(new MouseEvent('click'))">Sent</button>
 """
 
 
 async def test_what_would_open_in_another_tab_opens_in_the_same_one_and_no_other_tab_stays(tmp_path: Path) -> None:
     task = served_task(tmp_path, TABS)
     (tmp_path / "two.html").write_text("<title>Two</title>", encoding="utf-8")
-    names = ['link "Link"', 'button "Form"', 'button "Button"', 'button "Script"']
-    shown = await seen(task, *(line for name in names for line in (f"click {name}", "goto")))
-    assert [(outline.title, outline.notes) for outline in shown] == [("Two", ()), ("Small", ())] * len(names)
-    framed, away, after = await seen(task, 'click button "Frame"', 'click button "Away"', 'scroll: "down"')
-    assert [outline.title for outline in (framed, away, after)] == ["Small"] * 3
-    assert framed.notes == ()
-    assert away.notes + after.notes == ("Another tab was opened, and was closed.",)
+    buttons = [f'button "{name}"' for name in ("Form", "Button", "Script", "Loose", "Sent")]
+    shown = await seen(task, *(line for name in ['link "Link"', *buttons] for line in (f"click {name}", "goto")))
+    assert [(outline.title, outline.notes) for outline in shown] == [("Two", ()), ("Small", ())] * 6
+    (framed,) = await seen(task, 'click button "Frame"')
+    assert (framed.title, framed.notes) == ("Small", ())
+
+
+@pytest.mark.parametrize(
+    ("place", "keys"),
+    [
+        ('link "Link"', "Control+Enter"),
+        ('link "Link"', "Shift+Enter"),
+        ('link "Link"', "Meta+Enter"),
+        ('button "Form"', "Shift+Enter"),
+    ],
+)
+async def test_keys_that_ask_for_another_tab_open_none_and_are_told(tmp_path: Path, place: str, keys: str) -> None:
+    task = served_task(tmp_path, TABS)
+    (tmp_path / "two.html").write_text("<title>Two</title>", encoding="utf-8")
+    (shown,) = await seen(task, f'key {place}: "{keys}"')
+    assert shown.title == "Small"
+    assert shown.notes == ("Control, Shift and Meta ask for another tab or window, and none was opened.",)
 
 
 @pytest.mark.parametrize("wait", ["", ", 0", ", -5", ", 'x'"])
