@@ -60,6 +60,11 @@
     } else if (!stays) leaving = true;
   });
   globalThis.navigation?.addEventListener("navigateerror", stays);
+  document.addEventListener("securitypolicyviolation", ({ effectiveDirective, disposition, blockedURI }) => {
+    if (effectiveDirective !== "form-action" || disposition !== "enforce") return;
+    notes.push(`${blockedURI} takes no form from this page, which forbids it.`);
+    stays();
+  });
   globalThis.open = () => null;
   const targetOf = (element) =>
     element.getAttribute("target") ?? document.querySelector("base[target]")?.getAttribute("target");

@@ -313,6 +313,24 @@ async def test_a_link_that_leads_to_no_page_leaves_the_page_as_it_is(tmp_path: P
     assert any("size small" in line for line in typed.lines), typed
 
 
+async def test_a_form_that_the_page_s_own_rules_forbid_leaves_the_page_as_it_is(tmp_path: Path) -> None:
+    task = app_task(tmp_path, "")
+    rules = """<meta http-equiv="Content-Security-Policy" content="form-action 'none'">"""
+    form = "<form action='/two.html' method=post><button>Send</button></form>"
+    (tmp_path / "index.html").write_text(f"<head><title>Small</title>{rules}</head>{form}", encoding="utf-8")
+    (tmp_path / "two.html").write_text("<title>Two</title>", encoding="utf-8")
+    sent, again = await seen(task, 'click button "Send"', 'click button "Send"')
+    assert sent == again
+    assert (sent.title, sent.notes) == ("Small", ("/two.html takes no form from this page, which forbids it.",))
+
+
+async def test_a_form_of_an_app_leads_to_another_page_of_it(tmp_path: Path) -> None:
+    task = app_task(tmp_path, "<form action='/two.html'><button>Send</button></form>")
+    (tmp_path / "two.html").write_text("<title>Two</title>", encoding="utf-8")
+    (sent,) = await seen(task, 'click button "Send"')
+    assert (sent.title, sent.notes) == ("Two", ())
+
+
 TABS = """<base target="_blank"><a href="/two.html">Link</a>
 <form action="/two.html"><button>Form</button><button formtarget="other">Button</button></form>
 <button onclick="document.forms[0].submit()">Script</button>
