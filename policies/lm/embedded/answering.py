@@ -10,9 +10,9 @@ from functools import lru_cache
 from ...text import sentences
 from ..base import Message
 from .blocks import fenced, value_of
-from .meaning import strengths_of
 from .reading import Reading, ReadText, foremost, read_messages, weigh
 from .sentences import Sentence, Words, about_self, read_state_lines, words_of
+from .strengths import strengths_of
 
 _CHOICE = re.compile(r"^(\d+): (.+)$", re.MULTILINE)
 _PROBE_LINE = re.compile(r'^\s*"([^"]+)"\s*:\s*(\[\s*"[^\]]*\])\s*,?\s*$', re.MULTILINE)

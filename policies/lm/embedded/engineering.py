@@ -12,9 +12,9 @@ from ...text import sentences, stem, stems
 from .blocks import ITEM, WORD, items_in, texts_in, value_of
 from .instructions import read_instructions
 from .lexicon import examples, family, kin
-from .meaning import strengths_of
 from .phrases import pick
 from .sentences import about_self
+from .strengths import strengths_of
 
 MOST_FAILURES = 4
 """Failures that the model reads."""

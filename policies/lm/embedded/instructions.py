@@ -10,9 +10,10 @@ from functools import cached_property, lru_cache
 from ...text import stems
 from .blocks import ITEM
 from .lengths import word_limits
-from .meaning import OF_NOTES, sense_of, strengths_of
+from .meaning import OF_NOTES, sense_of
 from .reading import KIN_WORTH
 from .sentences import Words, words_of
+from .strengths import is_likely_order, strengths_of
 from .wording import split_sentences
 
 MOST_KINDS = 24
@@ -171,7 +172,8 @@ def _order(item: str, heading: str) -> str:
     is_turned = bool(heading) and _bearing(heading) < 0
     order = f"{heading.rstrip(': ')} {rule}" if is_turned else rule
     is_order = any(sense.is_order for sense in sense_of(rule)[:1]) or (is_turned and not is_named)
-    bears = any(ability in OF_NOTES for sense in sense_of(order) for ability in sense.strengths)
+    is_order = is_order or is_likely_order(rule)
+    bears = any(strengths_of(order)[ability] for ability in OF_NOTES)
     return order if bears and is_order else ""
 
 

@@ -60,6 +60,10 @@ class Sense:
     """What the sentence makes of a list that follows it: 1 where its items are asked for, -1 where they are not."""
     is_order: bool = False
     """Whether it starts with an act, or has no word that is not part of an instruction."""
+    is_form: bool = False
+    """Whether it says what a reply may hold."""
+    strangers: int = 0
+    """Words that are not part of an instruction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +123,6 @@ def sense_of(text: str) -> tuple[Sense, ...]:
     return tuple(map(_sense, split_sentences(text)))
 
 
-@lru_cache(maxsize=1 << 10)
-def strengths_of(text: str) -> Mapping[str, float]:
-    """Return how strongly a text asks for each ability's one pole or, below 0, for the other.
-
-    One plain instruction is 1; more of them, stronger or weaker words go beyond that or not as far, up to 1.3.
-    """
-    senses = sense_of(text)
-    totals = {ability: sum(sense.strengths.get(ability, 0.0) for sense in senses) for ability in ABILITIES}
-    return {ability: math.tanh(total) / math.tanh(1.0) for ability, total in totals.items()}
-
-
 def limits_labels(sentence: str) -> bool:
     """Tell whether a sentence allows the labels that follow it, and no others."""
     hits = hits_of(sentence)
@@ -142,7 +135,7 @@ def limits_labels(sentence: str) -> bool:
 @lru_cache(maxsize=1 << 12)
 def _sense(sentence: str) -> Sense:
     if len(set(_CHOICES.findall(sentence))) > 2:  # names the events of a reply, and wishes for none of them
-        return Sense({})
+        return Sense({}, is_form=True)
     hits = hits_of(sentence)
     asked = frozenset[str]().union(*(hit.groups for hit in hits))
     starts = starts_order(hits)
@@ -176,7 +169,7 @@ def _sense(sentence: str) -> Sense:
     if "form" in asked:  # what a reply may hold is no wish but for its length
         total = {ability: strength if ability in ("length", "dated") else 0.0 for ability, strength in total.items()}
     strengths = {name: value for name, value in total.items() if value}
-    return Sense(strengths, tuple(matters), bearing, starts or not strange)
+    return Sense(strengths, tuple(matters), bearing, starts or not strange, "form" in asked, len(strange))
 
 
 def _sums(said: Sequence[_Said]) -> dict[str, float]:

@@ -122,10 +122,15 @@ def _in_full(short: re.Match[str]) -> str:
     return f"{_FULL_FORMS.get(verb, verb)} not"
 
 
+def without_places(sentence: str) -> str:
+    """Return a sentence without what stands in braces and brackets: places to be filled, and forms of a reply."""
+    return _INLINE.sub(" ", sentence)
+
+
 def hits_of(sentence: str) -> list[Hit]:
     """Return a sentence's phrases, the longest from the left, other words and stops; where its lines end is no stop."""
     groups, exact = vocabulary().groups, vocabulary().exact
-    tokens = _TOKEN.findall(_normal(" ".join(_INLINE.sub(" ", sentence).split())))
+    tokens = _TOKEN.findall(_normal(" ".join(without_places(sentence).split())))
     stemmed = [stem(token) for token in tokens]
     hits: list[Hit] = []
     place = 0

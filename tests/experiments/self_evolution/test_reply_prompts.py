@@ -12,7 +12,7 @@ from mnemotune.env.statistics import estimate
 from mnemotune.experiments.self_evolution import reply_prompts
 from mnemotune.optimizer.proposers.known import USERS_MESSAGES
 from mnemotune.optimizer.views.table import with_interval
-from mnemotune.policies.lm.embedded.meaning import strengths_of
+from mnemotune.policies.lm.embedded.strengths import strengths_of
 from mnemotune.policies.policy import MemoryPolicy
 from people import write_people
 

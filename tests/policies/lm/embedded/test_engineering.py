@@ -32,7 +32,7 @@ from mnemotune.policies.lm.embedded.engineering import (
     find_engineering_task,
     improve,
 )
-from mnemotune.policies.lm.embedded.meaning import strengths_of
+from mnemotune.policies.lm.embedded.strengths import strengths_of
 from mnemotune.policies.prompts import Templates
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mnemotune.policies.lm.embedded.meaning import strengths_of
+from mnemotune.policies.lm.embedded.strengths import strengths_of
 from mnemotune.policies.lm.embedded.wording import hits_of, split_sentences
 
 
