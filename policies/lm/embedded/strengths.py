@@ -16,8 +16,8 @@ FELT, NEUTRAL = 0.25, 0.1
 LIKELY = 0.5
 """Probability from which on a sentence asks for what its words speak for."""
 SURE = 0.8
-"""The same against what its grammar says in a sentence with a single word besides those of instructions, and of an item
-of a list; without such a word the grammar stands."""
+"""The same against what its grammar says of an ability, in a sentence with a single word besides those of instructions,
+and of an item of a list. Without such a word the grammar stands: it can tell one negation from two."""
 FEWEST_WORDS = 4
 """Of a sentence whose words say what is likely."""
 
@@ -63,9 +63,9 @@ def _read(sentence: str, sense: Sense, chances_in: Chances | None) -> Mapping[st
     if chances_in is None or sense.is_form or not _has_words(sentence):
         return sense.strengths
     chances = chances_in(sentence)
-    sure = _surety(sense)
-    if chances[NOTHING] >= sure:
+    if chances[NOTHING] >= LIKELY:
         return {}
+    sure = _surety(sense)
     strengths = dict(sense.strengths)
     for name, (ability, pole) in POLES.items():
         strength = pole * strengths.get(ability, 0.0)
