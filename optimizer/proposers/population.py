@@ -18,7 +18,7 @@ from .numbers import NumberSampler, apply_point
 
 Origin = Literal["preset", "file", "random", "damaged"]
 DAMAGES = (
-    "too many kinds", "others", "brief and shared", "unheard", "merge replaces", "merge drops", "too much at once",
+    "too many kinds", "others", "brief and shared", "no form", "merge replaces", "merge drops", "too much at once",
 )  # fmt: skip
 MODES = ("verbatim", "facts", "facts", "profile", "profile")
 """Write modes of random policies; verbatim ones teach little, as they lose nothing."""
@@ -136,8 +136,9 @@ def _member(
     if mode == "verbatim":
         return Member(name, origin, "", apply_point(point, space, prompts))
     prompts["write"] = (PROFILE if mode == "profile" else FACTS).format(what=what)
-    if label == "unheard":  # the heading by which a reader finds what to note from
-        prompts["write"] = prompts["write"].replace("Conversation:", "Earlier:")
+    if label == "no form":  # it asks for talk, so that what is written cannot be read
+        asks = "What do you make of it?\n\nEarlier:\n{conversation}"
+        prompts["write"] = re.sub(r"^Return .*", asks, prompts["write"], flags=re.DOTALL | re.MULTILINE)
     if label == "merge replaces":
         prompts["merge"] = f"{_TEXTS['replaces_all']}\n{prompts['merge']}"
     if label == "merge drops":  # what is new is to be written over something known, or not at all

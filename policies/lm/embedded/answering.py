@@ -89,7 +89,7 @@ def _heed(prompt: str, system: str, reading: Reading) -> Reading:
     memories say nothing of the kind: of the prompt, what follows its first paragraph is an instruction, and of the
     system prompt what stands before its first line with ``- ``.
     """
-    told = re.split(r"^- ", system, maxsplit=1, flags=re.MULTILINE)[0]
+    told = re.split(r"(?:^|(?<=: ))- ", system, maxsplit=1, flags=re.MULTILINE)[0]
     asked = strengths_of(f"{told}\n\n{_instructions_only(prompt)}")
     newest, own, memories = (max(-1.0, min(1.0, asked[ability])) for ability in ("newest", "own", "memories"))
     return replace(

@@ -9,7 +9,10 @@ from typing import Any
 
 from ...replies import json_values
 
-ITEM = re.compile(r"^\s*(?:[-*\u2022]|(\d{1,2})[.)])\s+(.+)$", re.MULTILINE)
+ITEM = re.compile(
+    r"^\s*(?:[-*+\u2022\u2013\u2023\u25aa\u25cf\u25e6]|(\d{1,2})[.)]|\(?(?:\d{1,2}|[a-z])\)|\[\d{1,2}\])\s+(.+)$",
+    re.MULTILINE,
+)
 """An item of a list, with its number and its text."""
 WORD = re.compile(r"[A-Za-z][A-Za-z'-]+")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,11 +10,15 @@ from typing import Any
 from ...text import stems
 from .blocks import WORD
 from .relating import related, relation_form
+from .shown import Block
 
 TEXTS = ("text", "content", "memory", "fact", "note")
 """Names under which a memory's text is asked for, the first that is there."""
 EXPECTED = ("expected", "expectation", "prediction", "predicted")
 """Names under which is asked first what is known already of a talk."""
+ADDS, REPLACES = ("APPEND", "ADD", "INSERT", "CREATE"), ("REPLACE", "UPDATE", "MODIFY", "EDIT")
+"""Names of the steps that add a memory and that replace one, the first that is there."""
+_STEP = re.compile(r"[A-Z]{3,}")
 MOST_ENTITIES, MOST_KEYWORDS = 3, 5
 
 
@@ -29,26 +34,30 @@ class Events:
     """Where a memory stays as it is; empty where nothing is said of it."""
 
 
-def events_in(blocks: Sequence[tuple[str, Any]]) -> Events | None:
+def events_in(blocks: Sequence[Block]) -> Events | None:
     """Return how a prompt's JSON calls the steps; None where it shows none.
 
-    A step with a text adds it, and one with an id too replaces what is known.
+    A step with a text adds it, and one with an id too replaces what is known; or their names say so.
     """
-    for _, value in reversed(blocks):
+    for value in (block.value for block in reversed(blocks)):
         for name, steps in value.items() if isinstance(value, dict) else ():
             shown = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
             adds, replaces = (
                 [s["event"] for s in shown if "event" in s and "text" in s and ("id" in s) is known]
                 for known in (False, True)
             )
+            words = [word for step in shown for word in _STEP.findall(str(step.get("event", "")))]
+            add, replaced = (next(filter(words.__contains__, names), "") for names in (ADDS, REPLACES))
             if adds and replaces:
-                return Events(name, adds[0], replaces[0], none="")
+                return Events(name, add or adds[0], replaces[0], none="")
+            if add and replaced:
+                return Events(name, add, replaced, none="")
     return None
 
 
-def fact_form(blocks: Sequence[tuple[str, Any]]) -> Mapping[str, Any] | None:
+def fact_form(blocks: Sequence[Block]) -> Mapping[str, Any] | None:
     """Return the example of a fact with fields that a prompt's JSON shows; None where facts are plain texts."""
-    for _, value in reversed(blocks):
+    for value in (block.value for block in reversed(blocks)):
         facts = value.get("facts") if isinstance(value, dict) else None
         example = facts[0] if isinstance(facts, list) and facts else None
         if isinstance(example, dict) and (relation_form(example) or any(key in example for key in TEXTS)):
@@ -56,9 +65,9 @@ def fact_form(blocks: Sequence[tuple[str, Any]]) -> Mapping[str, Any] | None:
     return None
 
 
-def expectation_in(blocks: Sequence[tuple[str, Any]]) -> str:
+def expectation_in(blocks: Sequence[Block]) -> str:
     """Return the name under which a prompt's JSON asks for what is known already; empty where it does not."""
-    forms = (value for _, value in blocks if isinstance(value, dict) and "facts" in value)
+    forms = (block.value for block in blocks if isinstance(block.value, dict) and "facts" in block.value)
     return next((key for form in forms for key in EXPECTED if key in form), "")
 
 

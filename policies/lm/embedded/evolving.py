@@ -10,6 +10,7 @@ from typing import Any
 from .describing import TEXTS, keywords
 from .linking import MOST_LINKS, RELATED, SPEAKER
 from .sentences import words_of
+from .shown import Block
 from .writing import likeness
 
 _ANALYSIS = re.compile(r'"keywords": \[.*"context":.*"tags": \[.*^\s*Content for analysis:\s*(.*)\Z', re.DOTALL | re.M)
@@ -32,9 +33,9 @@ def describe_note(text: str) -> str | None:
     return json.dumps(_description(asked[1]), ensure_ascii=False)
 
 
-def notes_to_describe(blocks: Sequence[tuple[str, Any]]) -> tuple[str, Mapping[str, Any]] | None:
+def notes_to_describe(blocks: Sequence[Block]) -> tuple[str, Mapping[str, Any]] | None:
     """Return the name of the list in which a prompt's JSON asks what describes each message, and one of its items."""
-    for _, value in reversed(blocks):
+    for value in (block.value for block in reversed(blocks)):
         for name, items in value.items() if isinstance(value, dict) else ():
             example = items[0] if isinstance(items, list) and items else None
             if isinstance(example, dict) and NUMBER in example and not any(key in example for key in TEXTS):

@@ -12,6 +12,7 @@ from .describing import TEXTS
 from .instructions import read_instructions
 from .relating import PARTS, relation_form
 from .sentences import words_of
+from .shown import Block, in_order
 from .writing import SAME_MATTER, likeness, same_from
 
 RELATED = 0.15
@@ -24,11 +25,10 @@ SPEAKER = re.compile(r"^(?:user|assistant): ")
 Notes = Mapping[str, Mapping[str, Any]]
 
 
-def notes_to_link(blocks: Sequence[tuple[str, Any]]) -> tuple[Notes, Notes] | None:
+def notes_to_link(blocks: Sequence[Block]) -> tuple[Notes, Notes] | None:
     """Return the known and the new notes, by id, where a prompt's JSON shows both and a form with links."""
-    values = [value for _, value in blocks if isinstance(value, dict)]
-    notes = [value for value in values if value and all(map(_is_note, value.values()))]
-    asked = any(isinstance(value.get("links"), list) for value in values)
+    notes = in_order(blocks, _are_notes)
+    asked = any(isinstance(block.value, dict) and isinstance(block.value.get("links"), list) for block in blocks)
     return (notes[0], notes[1]) if asked and len(notes) > 1 else None
 
 
@@ -50,13 +50,13 @@ def link_notes(known: Notes, new: Notes) -> str:
     return json.dumps({"links": links, "changes": changes}, ensure_ascii=False)
 
 
-def relations_to_settle(blocks: Sequence[tuple[str, Any]]) -> tuple[Notes, Notes, str, Mapping[str, Any]] | None:
+def relations_to_settle(blocks: Sequence[Block]) -> tuple[Notes, Notes, str, Mapping[str, Any]] | None:
     """Return known and new relations, by id, and the name and an item of the list of what is obsolete.
 
     None where a prompt's JSON does not show all of that.
     """
-    values = [value for _, value in blocks if isinstance(value, dict) and value]
-    relations = [value for value in values if all(map(relation_form, value.values()))]
+    values = [block.value for block in blocks if isinstance(block.value, dict)]
+    relations = in_order(blocks, _are_relations)
     asked = [
         (name, value[name][0])
         for value in values
@@ -86,6 +86,14 @@ def _said(relation: Mapping[str, Any]) -> tuple[frozenset[str], str]:
     """Return the words of a relation's source, and what is said of it."""
     source, *said = (next(str(relation[name]) for name in names if name in relation) for names in PARTS)
     return frozenset(stems(source)), " ".join(said)
+
+
+def _are_notes(value: Any) -> bool:
+    return isinstance(value, dict) and bool(value) and all(map(_is_note, value.values()))
+
+
+def _are_relations(value: Any) -> bool:
+    return isinstance(value, dict) and bool(value) and all(map(relation_form, value.values()))
 
 
 def _is_note(value: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from .describing import TEXTS, keywords
 from .instructions import read_instructions
 from .sentences import words_of
+from .shown import Block
 from .writing import likeness, noted, topic_of
 
 TITLES = ("title", "heading", "headline", "name")
@@ -23,9 +24,9 @@ Talk = Sequence[Mapping[str, Any]]
 _DAY = re.compile(r"^\[Current Time: (\d{4}-\d{2}-\d{2})")
 
 
-def parts_in(blocks: Sequence[tuple[str, Any]]) -> tuple[str, Mapping[str, Any]] | None:
+def parts_in(blocks: Sequence[Block]) -> tuple[str, Mapping[str, Any]] | None:
     """Return the name of the list that a prompt's JSON shows for the parts of a talk, and one of its items."""
-    for _, value in reversed(blocks):
+    for value in (block.value for block in reversed(blocks)):
         for name, items in value.items() if isinstance(value, dict) else ():
             example = items[0] if isinstance(items, list) and items else None
             if isinstance(example, dict) and all(any(key in example for key in keys) for keys in (TITLES, TALES, ENDS)):

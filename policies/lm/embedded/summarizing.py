@@ -45,7 +45,9 @@ PER_DETAIL, MOST_DETAILS = 0.1, 4
 ENOUGH = 0.5
 """Worth from which on a line is kept."""
 
-_ITEMS = re.compile(r"(?:^- .+(?:\n|\Z))+", re.MULTILINE)
+_ITEMS = re.compile(r"(?:^[ \t>]*- .+(?:\n|\Z))+", re.MULTILINE)
+_MARKS = re.compile(r"^\s*(?:```\w*|~~~\w*|</?[\w-]+>)\s*$", re.MULTILINE)
+"""Fences and tags on lines of their own."""
 _ENDS_PLAIN = re.compile(
     r"""(?:[=:]|\b(?:return|raise))\s*(?:[rbf]?(["']).*\1|-?[\w.+]+|\([^()]*\)|\[[^][]*\])[,;]?$|\):$"""
 )
@@ -82,12 +84,13 @@ class _Note:
 def only_labels(prompt: str) -> str:
     """Return the lines with the only labels that a prompt allows notes; nothing where it allows any.
 
-    They follow a sentence that speaks of labels, and of these alone.
+    They stand beside a sentence that speaks of labels, and of these alone; a fence or a tag may be between.
     """
     for match in _ITEMS.finditer(prompt):
-        above = split_sentences(prompt[: match.start()])
-        if above and limits_labels(above[-1]):
-            return match[0]
+        above, below = prompt[: match.start()], prompt[match.end() :]
+        beside = (*split_sentences(_MARKS.sub("", above))[-1:], *split_sentences(_MARKS.sub("", below))[:1])
+        if any(map(limits_labels, beside)):
+            return re.sub(r"^[ \t>]+", "", match[0], flags=re.MULTILINE)
     return ""
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..base import Message
 from ..tool_texts import tools_in
 from .answering import answer_choices, fill_probe, find_choices, find_schema
 from .asking import asked_for_question
-from .blocks import json_blocks, texts_in
+from .blocks import json_blocks
 from .composing import compose
 from .describing import events_in, expectation_in, fact_form
 from .engineering import find_engineering_task, improve
@@ -24,6 +24,7 @@ from .linking import link_notes, notes_to_link, relations_to_settle, settle
 from .reading import Reading
 from .revising import revise
 from .segmenting import divide, parts_in
+from .shown import Block, blocks_in, conversation_in, facts_in, known_in, without
 from .summarizing import only_labels, write_labels, write_summary
 from .talking import follow_up, reply
 from .values import answer_value, asks_value
@@ -32,7 +33,19 @@ from .writing import edit_memory, merge_facts, write_facts, write_profile
 _PLAYS_USER = re.compile(
     r"\b(role-?play|play(?:ing)? the (?:role|part)|act(?:ing)? as|simulat\w+)\b[^.\n]*\buser\b", re.I
 )
+_ADDS, _CHANGES = re.compile(r"\bADD\b"), re.compile(r"\b(?:UPDATE|DELETE|NONE)\b|\bevent[\"']?\s*:")
+"""Names of the events of a merge, and what stands before one in a form."""
+_JSON = re.compile(r"\b(?:json|objects?|dictionar(?:y|ies)|mapping|keys?)\b", re.IGNORECASE)
+_KEYS: Mapping[str, type] = {"facts": list, "summary": str}
+"""What stands under a key by which a form of notes is known."""
+_SUMMARY = re.compile(r"\bsummar", re.IGNORECASE)
+_FACTS = re.compile(r"\bfacts\b", re.IGNORECASE)
+_SAID = re.compile(r"^\s*(?:user|assistant|human|ai): .*$", re.IGNORECASE | re.MULTILINE)
+"""What somebody says in an example."""
 _CONVERSATION = re.compile(r"^#*\s*(?:the )?conversation:?\s*$", re.IGNORECASE | re.MULTILINE)
+
+WORDS_OF_A_HEADING = 12
+"""Words of a message, at most, that just shows something."""
 
 
 def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
@@ -42,7 +55,10 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
     if len(messages) > 1 and (tools := tools_in(messages[-1])):
         *asked, _ = messages
         return call_graph_tools(tools, asked) or extract_by_tools(tools, asked) or read_and_reply(asked, reading)
-    if (composed := compose(messages, reading)) is not None:
+    prompt = _prompt_in(messages)
+    blocks = blocks_in(prompt)
+    talk = _talk_to_note(prompt, blocks)
+    if talk is None and (composed := compose(messages, reading)) is not None:
         return composed
     *history, last = messages
     text = last.content
@@ -50,26 +66,22 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
         return question
     if (engineering := find_engineering_task(text)) is not None:
         return improve(engineering)
-    if (question := asks_value(text)) is not None:
+    if talk is None and (question := asks_value(text)) is not None:
         return answer_value(question, history)
-    blocks = list(json_blocks(text))
-    if (revised := revise(text, blocks)) is not None:
+    if (revised := revise(text, [*json_blocks(text)])) is not None:
         return revised
     if (relations := relations_to_settle(blocks)) is not None:
-        return settle(_without(text, blocks), *relations)
+        return settle(without(prompt, blocks), *relations)
     if (linked := notes_to_link(blocks)) is not None:
         return link_notes(*linked)
     if (described := describe_note(text) or evolve_note(text) or episodic(text)) is not None:
         return described
     if (merging := facts_to_merge(text)) is not None:
         return merge_facts(*merging)
-    if '"ADD"' in text and len(blocks) >= 2:
-        facts = blocks[1][1]
-        listed = list(map(str, facts)) if isinstance(facts, list) else []
-        return merge_facts(_without(text, blocks), texts_in(blocks[0][1]), listed)
-    conversation = next((b for b in reversed(blocks) if _is_conversation(b[1])), None)
-    if conversation is not None and _CONVERSATION.search(text):
-        return _write(text, blocks, conversation)
+    if talk is not None:
+        return _write(prompt, blocks, talk)
+    if (merged := _merge(prompt, blocks)) is not None:
+        return merged
     if (choices := find_choices(text)) is not None:
         return answer_choices(*choices, history, reading)
     if (schema := find_schema(text)) and "json" in text.lower():
@@ -84,40 +96,97 @@ def read_and_reply(messages: Sequence[Message], reading: Reading) -> str:
     return reply(messages, reading)
 
 
-def _write(text: str, blocks: Sequence[tuple[str, Any]], conversation: tuple[str, Any]) -> str:
-    instructions = _without(text, blocks)
+def _prompt_in(messages: Sequence[Message]) -> str:
+    """Return the prompt that may ask for something of what it shows; nothing where people talk.
+
+    It stands alone, or in a system message before what is shown, or has a heading that announces a conversation.
+    """
+    *history, last = messages
+    if not history:
+        return last.content
+    own = without(last.content, blocks_in(last.content))
+    is_shown = own != last.content and len(own.split()) <= WORDS_OF_A_HEADING and "?" not in own
+    if is_shown and all(message.role == "system" for message in history):
+        return "\n\n".join(message.content for message in messages)
+    return last.content if _CONVERSATION.search(last.content) else ""
+
+
+def _merge(prompt: str, blocks: Sequence[Block]) -> str | None:
+    """Return what new facts do to known ones; None where a prompt does not show both, and ask for it."""
+    facts = facts_in(blocks)
+    known = known_in(blocks, facts)
+    if facts and known and _ADDS.search(prompt) and _CHANGES.search(prompt):
+        return merge_facts(without(prompt, blocks), known.value, facts.value)
+    return None
+
+
+def _talk_to_note(prompt: str, blocks: Sequence[Block]) -> Block | None:
+    """Return the conversation that a prompt shows and asks for notes on; None where there is none."""
+    talk = conversation_in(blocks)
+    if talk is None or _CONVERSATION.search(prompt):
+        return talk
+    others = [block for block in blocks if block is not talk]
+    return talk if _asks_to_note(without(prompt, blocks), others, talk) else None
+
+
+def _asks_to_note(rest: str, others: Sequence[Block], talk: Block) -> bool:
+    """Tell whether a prompt asks for notes on the conversation that it shows, in a form of JSON that is known."""
+    if not talk.is_apart or not all("role" in message for message in talk.value):
+        return False
+    finds = (events_in, parts_in, notes_to_describe)
+    if _names(others, rest, "facts") or _names(others, rest, "summary") or any(find(others) for find in finds):
+        return True
+    asks = ("?" not in rest or _JSON.search(rest) is not None) and find_choices(rest) is None
+    return (asks and _FACTS.search(rest) is not None) or (known_in(others) is not None and (asks or len(others) > 1))
+
+
+def _names(blocks: Sequence[Block], instructions: str, key: str) -> bool:
+    """Tell whether a prompt shows an object with a key, or writes the key as in one."""
+    named = rf"\b(?:keys?|fields?|list|under|named|called|names?)\W+[\"'`]?{key}\b"
+    written = rf"[\"'`]{key}[\"'`]\s*:|{named}|^\W*{key}: *(?:list|str)"
+    is_written = re.search(written, instructions, re.MULTILINE) is not None
+    return is_written or any(_holds(block.value, key) for block in blocks)
+
+
+def _holds(value: Any, key: str) -> bool:
+    """Tell whether a form has a key, or a schema has it among its properties."""
+    if not isinstance(value, dict):
+        return False
+    is_property = isinstance(value.get("properties"), dict) and key in value["properties"]
+    return is_property or isinstance(value.get(key), _KEYS[key]) or any(_holds(inner, key) for inner in value.values())
+
+
+def _write(prompt: str, blocks: Sequence[Block], shown: Block) -> str:
+    """Return what is noted of the conversation that is ``shown``, in the form that the prompt asks for."""
+    instructions, known = _SAID.sub("", without(prompt, blocks)), known_in(blocks, shown)
+    blocks = [block for block in blocks if block is not shown]
+    memories: dict[str, str] = known.value if known else {}
+    talk: list[dict[str, Any]] = shown.value
     if (events := events_in(blocks)) is not None:
-        shown = next((texts_in(value) for _, value in blocks if isinstance(value, dict)), {})
-        return edit_memory(instructions, shown, conversation[1], events)
+        return edit_memory(instructions, memories, talk, events)
     if (parts := parts_in(blocks)) is not None:
-        return divide(instructions, conversation[1], *parts)
+        return divide(instructions, talk, *parts)
     if (asked := notes_to_describe(blocks)) is not None:
-        return describe_messages(conversation[1], *asked)
-    if '"facts"' in text.replace(conversation[0], ""):
+        return describe_messages(talk, *asked)
+    if (summary := _summary_so_far(instructions, blocks)) is not None:
+        return write_summary(instructions, summary, talk)
+    is_named = _names(blocks, instructions, "facts")
+    if not is_named and read_labels(only_labels(instructions)).kinds:
+        return write_labels(instructions, memories, talk)
+    if is_named or (known is None and _FACTS.search(instructions)):
         form = fact_form(blocks)
-        shown = next((texts_in(value) for _, value in blocks if isinstance(value, dict)), {}) if form else {}
-        known, expected = [*shown.values()], expectation_in(blocks)
-        return write_facts(instructions, conversation[1], form=form, known=known, expected=expected)
-    if '"summary"' in instructions or any(map(_is_summary_form, blocks)):
-        known = [texts_in(block[1]).get("summary", "") for block in blocks if not _is_summary_form(block)]
-        return write_summary(instructions, next(filter(None, known), ""), conversation[1])
-    memories = next((value for _, value in blocks if isinstance(value, dict)), {})
-    if read_labels(only_labels(instructions)).kinds:
-        return write_labels(instructions, texts_in(memories), conversation[1])
-    return write_profile(instructions, texts_in(memories), conversation[1])
+        told = [*memories.values()] if form else []
+        return write_facts(instructions, talk, form=form, known=told, expected=expectation_in(blocks))
+    return write_profile(instructions, memories, talk)
 
 
-def _without(text: str, blocks: Sequence[tuple[str, Any]]) -> str:
-    """Return a prompt without its JSON: what it asks for, and nothing of what is to be read."""
-    for source, _ in blocks:
-        text = text.replace(source, "", 1)
-    return text
-
-
-def _is_summary_form(block: tuple[str, Any]) -> bool:
-    """Tell whether a block shows the form of a summary, and holds none."""
-    return isinstance(block[1], dict) and re.fullmatch(r"<.*>|\.\.\.|", str(block[1].get("summary", "?"))) is not None
-
-
-def _is_conversation(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(m, dict) and "content" in m for m in value)
+def _summary_so_far(instructions: str, blocks: Sequence[Block]) -> str | None:
+    """Return the summary that a prompt shows, empty where it shows none yet; None where it asks for no summary."""
+    shown = [block for block in blocks if isinstance(block.value, dict) and block.value.keys() == {"summary"}]
+    others = [block for block in blocks if block not in shown]
+    is_named = _names(others, instructions, "summary") or (bool(shown) and _SUMMARY.search(instructions) is not None)
+    if len(shown) < 2 and not is_named:
+        return None
+    known = known_in(shown)
+    is_known = known is not None and not known.is_form and (known.has_lines or not known.is_reply)
+    return str(known.value["summary"]) if known and is_known else ""

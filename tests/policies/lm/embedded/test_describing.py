@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from mnemotune.policies.lm import Message
 from mnemotune.policies.lm.embedded.describing import described, entities, keywords
 from mnemotune.policies.lm.embedded.readers import READERS
@@ -47,6 +49,21 @@ def test_steps_are_called_as_the_form_calls_them() -> None:
     moved, cats = reply["lines"]
     assert (moved["event"], moved["id"], "Lisbon" in moved["text"]) == ("SWAP", "4", True)
     assert (cats["event"], "cats" in cats["text"]) == ("PUT", True)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        '{"event": "APPEND|REPLACE|ARCHIVE", "id": "1", "text": "..."}',
+        '{"event": "ARCHIVE", "text": "..."}, {"event": "REPLACE", "id": "1", "text": "..."}, '
+        '{"event": "APPEND", "text": "..."}',
+    ],
+)
+def test_steps_are_known_by_their_names_too(steps: str) -> None:
+    talk = json.dumps([{"role": "user", "content": "I own two cats."}])
+    prompt = f'Note the facts.\n\nKnown:\n{{}}\n\nReturn:\n{{"core": [{steps}]}}\n\nConversation:\n{talk}'
+    reply = json.loads(read_and_reply([Message("user", prompt)], next(iter(READERS.values()))))
+    assert [step["event"] for step in reply["core"]] == ["APPEND"]
 
 
 def test_names_are_entities_before_long_words() -> None:

@@ -164,6 +164,19 @@ def test_other_lists_of_a_prompt_are_no_labels(ask_for_json: AskFor) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "## Labels you may use (no others)\n- orders\n- further facts\n\n",
+        "Use only these labels:\n```\n- orders\n- further facts\n```\n",
+        "<labels>\n  - orders\n  - further facts\n</labels>\nStick to these labels.\n",
+    ],
+)
+def test_labels_stand_beside_a_sentence_that_allows_no_others(ask_for_json: AskFor, listed: str) -> None:
+    prompt = f"{listed}\nConversation:\n"
+    assert list(ask_for_json(prompt + json.dumps(user("I keep bees.", "order_id: W1")))) == ["further facts", "orders"]
+
+
 @pytest.mark.parametrize("calls", [None, 3, [None], [{"id": 1}], [{"function": "f"}], {"id": "c"}])
 def test_calls_of_any_form_are_read(calls: object) -> None:
     deep = "[" * 400 + "7" + "]" * 400
