@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -77,7 +78,7 @@ class Instructions:
             elif order := _order(item, heading):
                 prose.append(f"\n{order}\n")
             else:
-                kinds.append(Kind(item, words_of(item), _bearing(heading) * _bearing(item)))
+                kinds.append(Kind(item, words_of(item), min(_bearing(heading), _bearing(item))))
         prose.append(self.text[place:])
         text = "".join(prose)
         if self.names_kinds and not self.is_list:
@@ -88,6 +89,11 @@ class Instructions:
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds of information that the prompt names: in lists, and in passing."""
         return self._parts[0]
+
+    @property
+    def lists_kinds(self) -> bool:
+        """Whether some of them stand in a list."""
+        return any(kind.wanted > PASSING for kind in self.kinds)
 
     @property
     def prose(self) -> str:
@@ -107,9 +113,11 @@ class Instructions:
     def words_per_note(self) -> int:
         """How long a note is, in words: the more, the more strongly the prompt asks for it in full."""
         strength = self._strengths["length"]
+        low, high = word_limits(self.prose)
+        if strength < 0 and WORDS_PER_NOTE < high < math.inf:  # brief is what is said to be
+            strength = 0.0
         extreme = WORDS_PER_FULL_NOTE if strength > 0 else WORDS_PER_BRIEF_NOTE
         words = round(WORDS_PER_NOTE * (extreme / WORDS_PER_NOTE) ** abs(strength))
-        low, high = word_limits(self.prose)
         return int(max(low, min(high, words)))
 
     @property
@@ -169,7 +177,7 @@ def _order(item: str, heading: str) -> str:
     name = _NAME.match(item)
     is_named = name is not None and _bearing(name[0]) > 0
     rule = item[name.end() :] if name and is_named else item
-    is_turned = bool(heading) and _bearing(heading) < 0
+    is_turned = bool(heading) and _bearing(heading) < 0 <= _bearing(rule)
     order = f"{heading.rstrip(': ')} {rule}" if is_turned else rule
     is_order = any(sense.is_order for sense in sense_of(rule)[:1]) or (is_turned and not is_named)
     is_order = is_order or is_likely_order(rule)
@@ -188,7 +196,8 @@ def _named_in_passing(text: str) -> Iterator[Kind]:
 
     What is just mentioned is one where the lexicon knows its words: others may mean anything.
     """
-    matters = {words: wanted for sense in sense_of(text) for words, wanted in sense.matters}
+    named = {words: wanted for sense in sense_of(text) for words, wanted in sense.matters}
+    matters = {words: wanted for words, wanted in named.items() if not words.isdigit()}
     kinds = (Kind(words, words_of(words), PASSING * wanted) for words, wanted in matters.items())
     return (kind for kind in kinds if kind.words.kin or not 0 <= kind.wanted <= PASSING)
 

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 
-from .wording import split_sentences
+from .wording import FIELDS, split_sentences
 
 NUMBERS = {
     word: number
@@ -31,6 +31,10 @@ _LEAST_AFTER = re.compile(r"^\s*(?:or more|or longer|and more|at least|minimum|a
 _UNBOUND = re.compile(
     r"\b(?:do not|don't|never|no need to|needn't|need not)\b[^,;.]*\b(?:limit|restrict|confine|cut)\b"
 )
+_FIELD = rf"(?:{'|'.join(sorted(FIELDS))})"
+_OF_A_FIELD = re.compile(rf"\b{_FIELD}\b[^,;.]{{0,25}}$")
+_FIELD_AFTER = re.compile(rf"^\s*(?:long )?(?:(?:per|for|as|in) )?(?:(?:the|each|every|a) )?{_FIELD}\b")
+"""What is named of a note besides its text, with a length of its own."""
 _WHOLE = re.compile(r"^\s*(?:in all|in total|altogether|overall|for the whole|a day|per day)\b")
 
 
@@ -47,7 +51,7 @@ def _limits(sentence: str) -> Iterator[tuple[str, int, int | None]]:
     sentence = _ALSO_RANGE.sub(" to ", sentence)
     for match in _LENGTH.finditer(sentence):
         before, after = re.split(r"[.;]", sentence[: match.start()])[-1], sentence[match.end() :]
-        if _UNBOUND.search(before):
+        if _UNBOUND.search(before) or _OF_A_FIELD.search(before) or _FIELD_AFTER.match(after):
             continue
         unit = ("token" if match[3] == "token" else "word") + "s" * bool(_WHOLE.match(after))
         number = _number(match[2])

@@ -8,7 +8,6 @@ around it can turn that round.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -16,7 +15,7 @@ from functools import lru_cache
 from ...text import STOP_WORDS
 from .clauses import STARTS, TURNS, clauses_of, points_back, starts_order, verbs
 from .nearness import BE, is_done, is_part, part_before
-from .wording import STOPS, Hit, Thing, hits_of, split_sentences, vocabulary
+from .wording import FIELDS, STOPS, Hit, Thing, hits_of, is_heading, names_events, split_sentences, vocabulary
 
 ABILITIES = ("length", "dated", "replace", "own", "speakers", "labels", "newest", "memories")
 """What instructions can bear on. Of each the strength is positive for one pole and negative for the other:
@@ -35,7 +34,6 @@ MOST = 2.0
 """What a clause says of an ability, at most."""
 MOST_STRANGE = 1
 """Words besides those of instructions, in a sentence that asks for what it just mentions, as "Short and sweet" does."""
-_CHOICES = re.compile(r"\b(?:ADD|UPDATE|DELETE|NONE)\b")
 _ASKS = STARTS | {"want", "unwanted", "only", "less", "more", "plenty", "retain"}
 """Groups of a sentence that asks for something."""
 _NOTES = frozenset({"keep", "drop", "prefer", "use", "not", "focus"})
@@ -134,10 +132,12 @@ def limits_labels(sentence: str) -> bool:
 
 @lru_cache(maxsize=1 << 12)
 def _sense(sentence: str) -> Sense:
-    if len(set(_CHOICES.findall(sentence))) > 2:  # names the events of a reply, and wishes for none of them
+    if names_events(sentence):
         return Sense({}, is_form=True)
     hits = hits_of(sentence)
     asked = frozenset[str]().union(*(hit.groups for hit in hits))
+    if is_heading(sentence) and asked.isdisjoint(_ASKS | verbs()):
+        return Sense({})
     starts = starts_order(hits)
     strange = [hit for hit in hits if _is_other(hit)]
     if starts or len(strange) <= MOST_STRANGE:
@@ -211,7 +211,8 @@ def _read_clause(hits: Sequence[Hit], asked: frozenset[str]) -> _State:
     for i, hit in enumerate(hits):
         _turn(state, hit, hits, i)
         for name in sorted(hit.groups):
-            if name.startswith("#") and not is_done(hits, i):
+            is_field = "form" in asked and hit.words in FIELDS
+            if name.startswith("#") and not is_field and not is_done(hits, i):
                 _say(state, vocabulary().things[name], i, hit, asked)
         _say_pairs(state, hits, i, asked)
         if "less" in hit.groups:
@@ -370,6 +371,8 @@ def _counts(thing: Thing, asked: frozenset[str]) -> bool:
             return not asked.isdisjoint({"use", "drop", "prefer", "not"}) or asked >= _ANSWERED_FROM
         case "trusted":
             return not asked.isdisjoint({"use", "drop", "prefer", "want", "unwanted", "contrast"} | verbs())
+        case "measured":  # "labels to add, and their text" measures nothing
+            return "form" not in asked
         case "alone":
             return "alone" in asked or not asked.isdisjoint(STARTS | {"only", "less", "retain"})
         case _:

@@ -16,10 +16,11 @@ FELT, NEUTRAL = 0.25, 0.1
 LIKELY = 0.5
 """Probability from which on a sentence asks for what its words speak for."""
 SURE = 0.8
-"""The same against what its grammar says of an ability, in a sentence with a single word besides those of instructions,
-and of an item of a list. Without such a word the grammar stands: it can tell one negation from two."""
+"""The same of an item of a list, of a sentence of few words, and against what its grammar says of an ability where a
+single word is besides those of instructions. Without such a word the grammar stands: it can tell one negation from two.
+"""
 FEWEST_WORDS = 4
-"""Of a sentence whose words say what is likely."""
+"""Of a sentence of more than a few."""
 
 Chances = Callable[[str], Mapping[str, float]]
 """The probability of each class, for a sentence."""
@@ -47,29 +48,31 @@ def is_likely_order(sentence: str) -> bool:
     chances = chances_of(sentence)
     likeliest = max(chances, key=lambda name: chances[name])
     return (
-        _has_words(sentence)
-        and likeliest != NOTHING
-        and chances[likeliest] >= SURE
+        likeliest != NOTHING
+        and chances[likeliest] >= max(SURE, _least(sentence))
         and POLES[likeliest.removeprefix("not ")][0] in OF_NOTES
     )
 
 
-def _has_words(sentence: str) -> bool:
-    return len(words_in_order(without_places(sentence))) >= FEWEST_WORDS
+def _least(sentence: str) -> float:
+    """Return the probability from which on the words of a sentence say what it asks for; above 1 where it has none."""
+    count = len(words_in_order(without_places(sentence)))
+    return LIKELY if count >= FEWEST_WORDS else SURE if count else math.inf
 
 
 def _read(sentence: str, sense: Sense, chances_in: Chances | None) -> Mapping[str, float]:
     """Return what a sentence's grammar says, unless its words make another meaning likelier."""
-    if chances_in is None or sense.is_form or not _has_words(sentence):
+    if chances_in is None or sense.is_form:
         return sense.strengths
     chances = chances_in(sentence)
-    if chances[NOTHING] >= LIKELY:
+    likely = _least(sentence)
+    if chances[NOTHING] >= likely:
         return {}
-    sure = _surety(sense)
+    sure = max(likely, _surety(sense))
     strengths = dict(sense.strengths)
     for name, (ability, pole) in POLES.items():
         strength = pole * strengths.get(ability, 0.0)
-        least = sure if ability in sense.strengths else LIKELY
+        least = sure if ability in sense.strengths else likely
         if chances[name] >= least and strength < FELT:
             strengths[ability] = pole
         elif chances[f"not {name}"] >= least and strength >= 0.0:

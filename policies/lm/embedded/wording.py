@@ -16,6 +16,15 @@ SPOKEN_OF = 6
 LONGEST = 6
 """Words of a phrase at most."""
 
+_EVENT = r"\b(?:ADD|UPDATE|DELETE|NONE)\b"
+_OF_AN_EVENT = re.compile(
+    rf"[\W\d_]*{_EVENT}(?:[\"'`*)\]]*\s*(?:[:=|,.;\u2192\u2013\u2026\u2014-]|$|(?:when|if|where|for|means|says|signifies|stands)\b)|\")"
+)
+FIELDS = frozenset(
+    "title heading headline tag keyword catchword entity label name key topic".split()
+    + "titles headings headlines tags keywords catchwords entities labels names keys topics".split()
+)
+"""What a reply may have beside a note's text."""
 STOPS = frozenset(",;:.!?()\n\u2013\u2014-")
 
 _TOKEN = re.compile(r"[a-z0-9]+(?:'[a-z]+)?|[,;:.!?()\n\u2013\u2014]|(?<=\s)-+(?=\s)")
@@ -23,6 +32,8 @@ _INLINE = re.compile(r"\{[^{}]*\}|\[[^\[\]]*\]")
 _SENTENCE = re.compile(
     r"(?<=[.!?])[\"')\]*_`]*\s+|\n\s*\n|\n(?=\s*(?:[-*\u2022]|\d{1,2}[.)])\s)|\n(?![a-z0-9{(\"'])|(?<=:)\n"
 )
+_BEGUN = re.compile(r"(?:\S+ ){0,2}\S+:")
+"""A few words that the next line goes on with."""
 _CONTRACTED = re.compile(r"\b(?:(\w+)n't|(are|could|did|do|does|had|has|have|is|must|need|should|was|were|would)nt)\b")
 _FULL_FORMS = {"ca": "can", "wo": "will", "sha": "shall"}
 _SPLIT_OUT = re.compile(
@@ -32,6 +43,12 @@ _SPLIT_OUT = re.compile(
     r"(out|aside|away|off|down|apart|behind|into (?:account|consideration))\b"
 )
 _SPLIT_UP = re.compile(r"\b(make|making|made|think|thinking|dream|sum)((?: (?!(?:and|or|but|to)\b)[\w']+){1,4}) (up)\b")
+_OF_A_REPLY = re.compile(
+    r"\b(?:exactly|exact|complete|full|whole|entire|short|brief|detailed)(?= (?:\w+ ){0,3}"
+    r"(?:json|object|dictionary|format|form|structure|schema|keys|array)\b)"
+)
+"""Words that say how the form of a reply is to be kept, and nothing of what it tells."""
+_HEADING = re.compile(r"#+ .*|<[\w /-]+>|\*\*[^*]+\*\*:?|__[^_]+__:?")
 _RELATIVE = re.compile(
     r" (?:that|which) (?:is|are|was|were|seems?) (?:not )?(?:(?:in|un)?essential|(?:un)?important|(?:un)?necessary|"
     r"(?:un)?needed|(?:ir)?relevant|required|superfluous|useful)\b"
@@ -73,7 +90,18 @@ class Hit:
 
 def split_sentences(text: str) -> tuple[str, ...]:
     """Split a prompt into sentences; a line that goes on in the next one stays whole, an item of a list does too."""
-    return tuple(piece.strip() for piece in _SENTENCE.split(text) if piece and piece.strip())
+    pieces: list[str] = []
+    for piece in filter(None, map(str.strip, filter(None, _SENTENCE.split(text)))):
+        if pieces and _BEGUN.fullmatch(pieces[-1]) and piece[0].islower():
+            pieces[-1] += f"\n{piece}"
+        else:
+            pieces.append(piece)
+    return tuple(pieces)
+
+
+def names_events(sentence: str) -> bool:
+    """Tell whether a sentence names the events of a reply, or says what one of them stands for: it wishes for none."""
+    return len(set(re.findall(_EVENT, sentence))) > 2 or _OF_AN_EVENT.match(sentence) is not None
 
 
 @cache
@@ -122,6 +150,11 @@ def _in_full(short: re.Match[str]) -> str:
     return f"{_FULL_FORMS.get(verb, verb)} not"
 
 
+def is_heading(sentence: str) -> bool:
+    """Tell whether a sentence is marked as a heading."""
+    return _HEADING.fullmatch(sentence.strip()) is not None
+
+
 def without_places(sentence: str) -> str:
     """Return a sentence without what stands in braces and brackets: places to be filled, and forms of a reply."""
     return _INLINE.sub(" ", sentence)
@@ -130,7 +163,7 @@ def without_places(sentence: str) -> str:
 def hits_of(sentence: str) -> list[Hit]:
     """Return a sentence's phrases, the longest from the left, other words and stops; where its lines end is no stop."""
     groups, exact = vocabulary().groups, vocabulary().exact
-    tokens = _TOKEN.findall(_normal(" ".join(without_places(sentence).split())))
+    tokens = _TOKEN.findall(_OF_A_REPLY.sub(" ", _normal(" ".join(without_places(sentence).split()))))
     stemmed = [stem(token) for token in tokens]
     hits: list[Hit] = []
     place = 0

@@ -285,10 +285,10 @@ def topic_of(conversation: Sequence[dict[str, Any]], memories: dict[str, str]) -
 def _label(note: Note, instructions: Instructions, topic: str, memories: dict[str, str]) -> str:
     """Return the label that the note belongs under.
 
-    Where a prompt names kinds, it is the kind; elsewhere, and where each matter is to have its own, it is that of the
+    Where a prompt lists kinds, it is the kind; elsewhere, and where each matter is to have its own, it is that of the
     same matter, or a new one by the topic of the talk.
     """
-    if instructions.kinds and not instructions.separate:
+    if instructions.lists_kinds and not instructions.separate:
         return OTHER if note.kind is None else slug(note.kind.text)
     like, label = max(
         ((likeness(note.words, words_of(f"{key} {text}").all), key) for key, text in memories.items()),

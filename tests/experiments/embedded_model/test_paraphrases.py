@@ -15,8 +15,10 @@ from mnemotune.policies.policy import MemoryPolicy
 from mnemotune.policies.prompts import Templates, render
 
 DATA = "generated:4@5"
-PARAPHRASES = yaml.safe_load(
-    (Path(__file__).parents[2] / "policies/lm/embedded/paraphrases.yaml").read_text(encoding="utf-8")
+TESTS = Path(__file__).parents[2] / "policies/lm/embedded"
+PARAPHRASES, HELD_BACK = (
+    yaml.safe_load((TESTS / name).read_text(encoding="utf-8"))
+    for name in ("paraphrases.yaml", "paraphrases_held_back.yaml")
 )
 PLACES = {"facts": ("awe", "write"), "profile": ("awi", "write"), "merge": ("awe", "merge"), "reply": ("awe", "reply")}
 """The preset and the slot that a kind of prompt stands in."""
@@ -36,7 +38,9 @@ def in_other_words(preset: str, slot: str, text: str) -> MemoryPolicy:
 
 @pytest.mark.slow
 @pytest.mark.exhaustive("text")
-@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind in PLACES for text in PARAPHRASES[kind]])
+@pytest.mark.parametrize(
+    ("kind", "text"), [(kind, text) for kind in PLACES for text in (*PARAPHRASES[kind], *HELD_BACK[kind])]
+)
 def test_a_default_prompt_in_other_words_scores_as_the_default_one_within_its_noise(kind: str, text: str) -> None:
     preset, slot = PLACES[kind]
     score = base(preset).memory_score

@@ -97,6 +97,12 @@ def test_an_opposite_is_worth_less_than_a_pole() -> None:
     assert -asked < turned < 0
 
 
-@pytest.mark.parametrize("sentence", ["Bergen and Lyon.", '{"summary": "the whole new summary of it all"}', ""])
-def test_few_words_and_forms_of_replies_are_no_sentence_to_be_read(sentence: str) -> None:
+def test_few_words_are_read_by_what_is_sure_alone() -> None:
+    assert strengths_by(lambda _: certain("full"), "Bergen and Lyon.")["length"] > 0
+    unsure = certain("full") | {"full": 0.7, NOTHING: 0.3}
+    assert not any(strengths_by(lambda _: unsure, "Bergen and Lyon.").values())
+
+
+@pytest.mark.parametrize("sentence", ['{"summary": "the whole new summary of it all"}', ""])
+def test_forms_of_replies_are_no_sentence_to_be_read(sentence: str) -> None:
     assert not any(strengths_by(lambda _: certain("full"), sentence).values())

@@ -71,6 +71,18 @@ def test_an_order_under_a_heading_that_forbids_it_is_turned_round() -> None:
     assert read_instructions("Avoid:\n- long notes\n- chat").words_per_note < WORDS_PER_NOTE
     assert read_instructions("Please:\n- add the date").dated
     assert not read_instructions("Never:\n- add the date").dated
+    assert not read_instructions("## Avoid\n- No dates").dated
+    assert kinds("Leave out:\n- cats\n- no dogs") == {"cats": -1, "no dogs": -1}
+
+
+@pytest.mark.parametrize("mark", ["-", "+", "*", "\u2022", "\u2013", "1.", "2)", "(3)", "a)", "(b)", "[4]"])
+def test_a_list_may_have_any_marks(mark: str) -> None:
+    assert kinds(f"Note:\n{mark} pets\n{mark} personal details") == {"pets": 1, "personal details": 1}
+
+
+def test_a_stated_length_is_as_brief_as_is_meant() -> None:
+    assert read_instructions("No more than 25 words each.").words_per_note == WORDS_PER_NOTE
+    assert read_instructions("No more than eight words each.").words_per_note <= 8
 
 
 def test_a_rule_may_have_a_name_before_it() -> None:

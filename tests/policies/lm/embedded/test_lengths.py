@@ -45,6 +45,8 @@ def test_a_length_may_go_on_in_the_next_line_but_not_in_the_next_paragraph() -> 
         "At most 900 words.",
         "At most 100 words in all.",
         "At most 9 tokens.",
+        "Give each a title (at most 5 words) and a narrative.",
+        "Name the people in it, with two words per name.",
     ],
 )
 def test_what_is_no_limit_of_a_note_leaves_it_free(text: str) -> None:

@@ -238,7 +238,7 @@ def test_what_a_reply_may_hold_is_no_wish_but_for_its_length() -> None:
 
 def test_labels_that_are_added_ask_for_no_length() -> None:
     assert not any(strengths_of("Output a JSON object that maps each label to be added to its text.").values())
-    assert strengths_of("Add words.")["length"] > 0
+    assert strengths_of("Add more words.")["length"] > 0
 
 
 def test_the_events_of_a_merge_are_no_wish() -> None:
