@@ -16,6 +16,8 @@ MOST_TRIES = 100
 """Brackets that are looked at: a text with more is no prompt."""
 LONGEST_FORM = 2000
 """Characters of a form that is not strictly JSON."""
+DEEPEST = 5
+"""Objects around what a payload holds, or around a key of a form."""
 LONGEST_LEAD = 120
 """Characters before a block that lead to it."""
 
@@ -25,7 +27,8 @@ _TALK = re.compile(r"\[\s*\{\s*\"role\"\s*:")
 """What a conversation begins with, which is no part of a form."""
 _BRACKET_OR_TEXT = re.compile(r'[\[\]{}]|"(?:[^"\\\n]|\\.)*"')
 _EXAMPLE = re.compile(
-    r"(?<![a-z])(?:for )?(?:examples?|samples?)(?![a-z])|\b(?:e\.g|such as|for instance|suppose|would be)\b", re.IGNORECASE
+    r"(?<![a-z])(?:for )?(?:examples?|samples?)(?![a-z])|\b(?:e\.g|such as|for instance|suppose|would be)\b",
+    re.IGNORECASE,
 )
 """What leads to an example, in its line or at the start of a line of its paragraph."""
 _REPLY = re.compile(
@@ -141,9 +144,16 @@ def _loose(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
         depth += (part[0] in "[{") - (part[0] in "]}")
         if depth == 0:
             source = text[start : part.end()]
-            value = None if _TALK.search(source) else json_repair.loads(source)
+            value = None if _TALK.search(source) else _repaired(source)
             return (value, part.end()) if isinstance(value, dict) and value else (None, start)
     return None, start
+
+
+def _repaired(source: str) -> object:
+    try:
+        return json_repair.loads(source)
+    except (ValueError, RecursionError):
+        return None
 
 
 def without(text: str, blocks: Sequence[Block]) -> str:
@@ -200,15 +210,15 @@ def _rank(block: Block) -> tuple[bool, bool, int, bool]:
     return not block.is_form, not block.is_example, is_told + block.has_lines, is_told
 
 
-def _holds_others(value: Any) -> bool:
+def _holds_others(value: Any, depth: int = 0) -> bool:
     """Tell whether an object holds what a prompt shows, as its parts: a conversation, or memories and new facts."""
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or depth > DEEPEST:
         return False
     inner = [*value.values()]
     has_facts = any(isinstance(v, list) and v and _are_texts(v) for v in inner)
     has_memories = any(isinstance(v, dict) and _are_texts(v.values()) for v in inner)
     has_talk = any(_is_conversation(v) and all("role" in message for message in v) for v in inner)
-    return (has_facts and has_memories) or has_talk or any(map(_holds_others, inner))
+    return (has_facts and has_memories) or has_talk or any(_holds_others(v, depth + 1) for v in inner)
 
 
 def _is_conversation(value: Any) -> bool:

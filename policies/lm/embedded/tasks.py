@@ -24,7 +24,7 @@ from .linking import link_notes, notes_to_link, relations_to_settle, settle
 from .reading import Reading
 from .revising import revise
 from .segmenting import divide, parts_in
-from .shown import Block, blocks_in, conversation_in, facts_in, known_in, without
+from .shown import DEEPEST, Block, blocks_in, conversation_in, facts_in, known_in, without
 from .summarizing import only_labels, write_labels, write_summary
 from .talking import follow_up, reply
 from .values import answer_value, asks_value
@@ -148,12 +148,13 @@ def _names(blocks: Sequence[Block], instructions: str, key: str) -> bool:
     return is_written or any(_holds(block.value, key) for block in blocks)
 
 
-def _holds(value: Any, key: str) -> bool:
+def _holds(value: Any, key: str, depth: int = 0) -> bool:
     """Tell whether a form has a key, or a schema has it among its properties."""
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or depth > DEEPEST:
         return False
     is_property = isinstance(value.get("properties"), dict) and key in value["properties"]
-    return is_property or isinstance(value.get(key), _KEYS[key]) or any(_holds(inner, key) for inner in value.values())
+    is_key = is_property or isinstance(value.get(key), _KEYS[key])
+    return is_key or any(_holds(inner, key, depth + 1) for inner in value.values())
 
 
 def _write(prompt: str, blocks: Sequence[Block], shown: Block) -> str:

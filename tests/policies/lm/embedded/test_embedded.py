@@ -145,6 +145,12 @@ HOSTILE = (
     'Conversation:\n[{"role": "user", "content": "I like tea and cake."}, 7]',
     '"ADD"\n[]\n[]',
     '"ADD"\n{"1": ["x"]}\n[{"y": null}]',
+    *(
+        f'{shape * n}1{end * n}\n[{{"role": "user", "content": "I own a boat."}}]\nJSON with facts: {{}}'
+        for shape, end in (('{"a": ', "}"), ("{a: ", "}"), ("{'a': ", "}"), ('{"a": [', "]}"))
+        for n in (400, 900, 985, 1200)
+    ),
+    '[{"role": 2, "content": 1}] {"x": "y"} {"core": [{"event": null, "text": 1}]} {"properties": []}',
     "Role-play the user.\nUser: \nAssistant: ",
     "Role-play the user.\nAssistant: \ud83d half a character. And more",
     'JSON\n"k": [""]\n"k": ["a"]',
