@@ -44,12 +44,16 @@ def strengths_by(chances_in: Chances | None, text: str) -> Mapping[str, float]:
 
 
 def is_likely_order(sentence: str) -> bool:
-    """Tell whether the words of a sentence make it likely that it asks for something of what is written."""
+    """Tell whether the words of a sentence make it likely that it asks for something of what is written.
+
+    A few words rather name a kind of information.
+    """
     chances = chances_of(sentence)
     likeliest = max(chances, key=lambda name: chances[name])
     return (
         likeliest != NOTHING
-        and chances[likeliest] >= max(SURE, _least(sentence))
+        and chances[likeliest] >= SURE
+        and _least(sentence) == LIKELY
         and POLES[likeliest.removeprefix("not ")][0] in OF_NOTES
     )
 

@@ -75,6 +75,11 @@ def test_an_order_under_a_heading_that_forbids_it_is_turned_round() -> None:
     assert kinds("Leave out:\n- cats\n- no dogs") == {"cats": -1, "no dogs": -1}
 
 
+def test_a_few_words_of_a_list_name_a_kind() -> None:
+    for name in ("hiking_outing_length", "commuting journey length", "date of birth", "both parents"):
+        assert kinds(f"Note:\n- {name}") == {name: 1}
+
+
 @pytest.mark.parametrize("mark", ["-", "+", "*", "\u2022", "\u2013", "1.", "2)", "(3)", "a)", "(b)", "[4]"])
 def test_a_list_may_have_any_marks(mark: str) -> None:
     assert kinds(f"Note:\n{mark} pets\n{mark} personal details") == {"pets": 1, "personal details": 1}
