@@ -10,14 +10,12 @@ from typing import Any
 from ...text import stems
 from .blocks import WORD
 from .relating import related, relation_form
-from .shown import Block
+from .shown import ADDS, REPLACES, Block
 
 TEXTS = ("text", "content", "memory", "fact", "note")
 """Names under which a memory's text is asked for, the first that is there."""
 EXPECTED = ("expected", "expectation", "prediction", "predicted")
 """Names under which is asked first what is known already of a talk."""
-ADDS, REPLACES = ("APPEND", "ADD", "INSERT", "CREATE"), ("REPLACE", "UPDATE", "MODIFY", "EDIT")
-"""Names of the steps that add a memory and that replace one, the first that is there."""
 _STEP = re.compile(r"[A-Z]{3,}")
 MOST_ENTITIES, MOST_KEYWORDS = 3, 5
 

@@ -43,8 +43,10 @@ _PRESENT = re.compile(
 _SETS_APART = (":", ">", '"', "'", "`", "*", "|", "(")
 _PLACE = re.compile(r"\.\.\.|\u2026|<[^<>]{1,60}>")
 """What stands in a form where a text goes."""
+ADDS, REPLACES = ("APPEND", "ADD", "INSERT", "CREATE"), ("REPLACE", "UPDATE", "MODIFY", "EDIT")
+"""Names of the steps that add a memory and that replace one, the first that is there."""
 _EVENT = re.compile(
-    r"ADD|UPDATE|DELETE|NONE|NOOP|NOTHING|APPEND|REPLACE|ARCHIVE|INSERT|REMOVE|KEEP|MERGE|CREATE|MODIFY|EDIT"
+    "|".join((*ADDS, *REPLACES, "DELETE", "REMOVE", "ARCHIVE", "KEEP", "MERGE", "NONE", "NOOP", "NOTHING"))
 )
 _NEW = frozenset({"~new", "~fresh"})
 """Groups of words that lead to what is new."""
@@ -55,6 +57,7 @@ class Block:
     """A piece of JSON in a text."""
 
     start: int
+    """The place of its first character."""
     source: str
     value: Any
     starts_line: bool
@@ -118,7 +121,7 @@ def _blocks(text: str) -> Iterator[Block]:
         lead = _lead(before) if breaks or is_first else f"{lead} {before}"[-LONGEST_LEAD:]
         starts_line = bool(breaks or is_first) and not indent.strip()
         above = text[:start].rpartition("\n\n")[2].splitlines()
-        opens = _PRESENT.search(lead) is None and any(_EXAMPLE.match(_words(line)) for line in above)
+        opens = _PRESENT.search(lead) is None and any(_EXAMPLE.match(_without_marks(line)) for line in above)
         is_example = opens or _EXAMPLE.search(lead) is not None
         yield Block(start, text[start:after], value, starts_line, lead, is_example)
         end = after
@@ -130,8 +133,8 @@ def _lead(before: str) -> str:
     return next((line[-LONGEST_LEAD:] for line in lines if re.search(r"[^\W\d_]", line) and "```" not in line), "")
 
 
-def _words(line: str) -> str:
-    """Return a line from its first word on."""
+def _without_marks(line: str) -> str:
+    """Return a line without the marks of a heading, an item or a tag before its first word."""
     return line.lstrip(" \t#*_-<>[(:")
 
 
@@ -165,13 +168,13 @@ def without(text: str, blocks: Sequence[Block]) -> str:
     return "".join([*pieces, text[end:]])
 
 
-def conversation_in(blocks: Sequence[Block]) -> Block | None:
+def conversation_shown(blocks: Sequence[Block]) -> Block | None:
     """Return the messages that a prompt shows; the last of several."""
     shown = [block for block in blocks if _is_conversation(block.value)]
     return max(shown, key=lambda block: (*_rank(block), block.start), default=None)
 
 
-def known_in(blocks: Sequence[Block], near: Block | None = None) -> Block | None:
+def memories_shown(blocks: Sequence[Block], near: Block | None = None) -> Block | None:
     """Return the memories that a prompt shows as an object of texts; None where it has none.
 
     Of several, those that stand next to what is ``near``, and then the longest.
@@ -186,7 +189,7 @@ def known_in(blocks: Sequence[Block], near: Block | None = None) -> Block | None
     return max(shown, key=key, default=None)
 
 
-def facts_in(blocks: Sequence[Block]) -> Block | None:
+def facts_shown(blocks: Sequence[Block]) -> Block | None:
     """Return the facts that a prompt shows as a list of texts, the longest of several; None where it has none."""
     shown = [block for block in blocks if isinstance(block.value, list) and _are_texts(block.value)]
     return max(shown, key=lambda block: (_rank(block), block.starts_line, len(block.source)), default=None)

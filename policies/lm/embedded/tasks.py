@@ -24,7 +24,7 @@ from .linking import link_notes, notes_to_link, relations_to_settle, settle
 from .reading import Reading
 from .revising import revise
 from .segmenting import divide, parts_in
-from .shown import DEEPEST, Block, blocks_in, conversation_in, facts_in, known_in, without
+from .shown import DEEPEST, Block, blocks_in, conversation_shown, facts_shown, memories_shown, without
 from .summarizing import only_labels, write_labels, write_summary
 from .talking import follow_up, reply
 from .values import answer_value, asks_value
@@ -113,8 +113,8 @@ def _prompt_in(messages: Sequence[Message]) -> str:
 
 def _merge(prompt: str, blocks: Sequence[Block]) -> str | None:
     """Return what new facts do to known ones; None where a prompt does not show both, and ask for it."""
-    facts = facts_in(blocks)
-    known = known_in(blocks, facts)
+    facts = facts_shown(blocks)
+    known = memories_shown(blocks, facts)
     if facts and known and _ADDS.search(prompt) and _CHANGES.search(prompt):
         return merge_facts(without(prompt, blocks), known.value, facts.value)
     return None
@@ -122,7 +122,7 @@ def _merge(prompt: str, blocks: Sequence[Block]) -> str | None:
 
 def _talk_to_note(prompt: str, blocks: Sequence[Block]) -> Block | None:
     """Return the conversation that a prompt shows and asks for notes on; None where there is none."""
-    talk = conversation_in(blocks)
+    talk = conversation_shown(blocks)
     if talk is None or _CONVERSATION.search(prompt):
         return talk
     others = [block for block in blocks if block is not talk]
@@ -137,7 +137,9 @@ def _asks_to_note(rest: str, others: Sequence[Block], talk: Block) -> bool:
     if _names(others, rest, "facts") or _names(others, rest, "summary") or any(find(others) for find in finds):
         return True
     asks = ("?" not in rest or _JSON.search(rest) is not None) and find_choices(rest) is None
-    return (asks and _FACTS.search(rest) is not None) or (known_in(others) is not None and (asks or len(others) > 1))
+    return (asks and _FACTS.search(rest) is not None) or (
+        memories_shown(others) is not None and (asks or len(others) > 1)
+    )
 
 
 def _names(blocks: Sequence[Block], instructions: str, key: str) -> bool:
@@ -159,7 +161,7 @@ def _holds(value: Any, key: str, depth: int = 0) -> bool:
 
 def _write(prompt: str, blocks: Sequence[Block], shown: Block) -> str:
     """Return what is noted of the conversation that is ``shown``, in the form that the prompt asks for."""
-    instructions, known = _SAID.sub("", without(prompt, blocks)), known_in(blocks, shown)
+    instructions, known = _SAID.sub("", without(prompt, blocks)), memories_shown(blocks, shown)
     blocks = [block for block in blocks if block is not shown]
     memories: dict[str, str] = known.value if known else {}
     talk: list[dict[str, Any]] = shown.value
@@ -188,6 +190,6 @@ def _summary_so_far(instructions: str, blocks: Sequence[Block]) -> str | None:
     is_named = _names(others, instructions, "summary") or (bool(shown) and _SUMMARY.search(instructions) is not None)
     if len(shown) < 2 and not is_named:
         return None
-    known = known_in(shown)
+    known = memories_shown(shown)
     is_known = known is not None and not known.is_form and (known.has_lines or not known.is_reply)
     return str(known.value["summary"]) if known and is_known else ""

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import yaml
 
-from mnemotune.experiments.embedded_model.classify import digest, fit, is_right, sentences, tested, writers
+from mnemotune.experiments.embedded_model.classify import digest, fit, is_right, sentences, writers
+from mnemotune.experiments.embedded_model.classify import tested as listed_by_tests
 from mnemotune.policies.lm.embedded.classifier import CLASSES, bundled
 
 TESTS = Path(__file__).parents[2] / "policies/lm/embedded"
@@ -38,7 +39,7 @@ def test_each_sentence_has_a_known_class_and_no_writer_repeats_another() -> None
 
 
 def test_orders_in_frames_are_turned_as_their_frames_say() -> None:
-    kinds = {text: kind for kind, text in tested()}
+    kinds = {text: kind for kind, text in listed_by_tests()}
     assert kinds["Please keep every detail."] == "full"
     assert kinds["Never ever keep every detail."] == "not full"
     assert kinds["Never ever omit the date."] == "dated"

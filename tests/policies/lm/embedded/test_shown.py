@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from mnemotune.policies.lm.embedded.shown import (
     MOST_TRIES,
     blocks_in,
-    conversation_in,
-    facts_in,
+    conversation_shown,
+    facts_shown,
     in_order,
-    known_in,
+    memories_shown,
     without,
 )
 
@@ -96,16 +96,16 @@ def test_a_text_with_more_brackets_than_a_prompt_has_is_not_looked_through() -> 
 def test_memories_are_told_from_forms_and_examples_invariant_2(around: str, known: dict[str, str]) -> None:
     text = around.format(real=shown(known), talk=shown(TALK))
     blocks = blocks_in(text)
-    block = known_in(blocks, conversation_in(blocks))
+    block = memories_shown(blocks, conversation_shown(blocks))
     assert block is not None
     assert block.value == known
 
 
 def test_where_a_prompt_shows_nothing_else_an_example_is_what_it_shows() -> None:
-    block = known_in(blocks_in(f"Reply to this:\n{shown(KNOWN)}"))
+    block = memories_shown(blocks_in(f"Reply to this:\n{shown(KNOWN)}"))
     assert block is not None
     assert block.value == KNOWN
-    assert known_in(blocks_in("Reply.")) is None
+    assert memories_shown(blocks_in("Reply.")) is None
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_where_a_prompt_shows_nothing_else_an_example_is_what_it_shows() -> None
 )
 @pytest.mark.parametrize("facts", [["I ski."], ["<b>I ski.</b>"], ["[Ann] I ski [now]"], ["..."]], ids=str)
 def test_new_facts_are_told_from_names_of_events_and_places(around: str, facts: list[str]) -> None:
-    block = facts_in(blocks_in(around.format(real=shown(facts))))
+    block = facts_shown(blocks_in(around.format(real=shown(facts))))
     assert block is not None
     assert block.value == facts
 
@@ -125,7 +125,7 @@ def test_of_several_talks_the_last_is_read_that_is_no_example() -> None:
         f"{shown(TALK)}\nFor example {other}.",
         f"Example:\n{other}\n{shown(TALK)}",
     ):
-        block = conversation_in(blocks_in(text))
+        block = conversation_shown(blocks_in(text))
         assert block is not None
         assert block.value == TALK
 
